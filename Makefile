@@ -1,0 +1,30 @@
+PYTHON ?= .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help install test test-slow check format constraints
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: ## Make .venv with the tested versions of everything, and this package in editable form
+	python3 -m venv .venv
+	.venv/bin/pip install -c constraints.txt -e ".[dev]"
+
+test: ## Run the tests, a worker for each core
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
+
+test-slow: ## Run the tests that take minutes
+	$(PYTHON) -m pytest -m slow
+
+check: ## Lint and check the formatting, changing nothing
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+format: ## Format the code and mend what the linter can mend
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+constraints: ## Record the versions in .venv as the tested set (accelerator packages and build labels left out)
+	sed -n '/^#/p' constraints.txt > constraints.new
+	$(PYTHON) -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda|triton)' | sed 's/+[a-z0-9.]*$$//' >> constraints.new
+	mv constraints.new constraints.txt
