@@ -181,9 +181,9 @@ class VaswaniConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def validate_sizes(self):
-        positive = ["vocab_size", "d_model", "d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads",
-                    "decoder_attention_heads", "d_k", "d_v", "decoder_vocab_size", "max_position_embeddings"]  # fmt: skip
-        for name in positive:
+        sizes = ("vocab_size", "d_model", "d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads")
+        sizes += ("decoder_attention_heads", "d_k", "d_v", "decoder_vocab_size", "max_position_embeddings")
+        for name in sizes:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` is {value}; it must be at least 1.")
@@ -222,6 +222,11 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError(
                 f"`tie_word_embeddings={self.tie_word_embeddings}` contradicts `share_embeddings="
                 f"{self.share_embeddings!r}`. Set only `share_embeddings`: 'all', 'target' or 'none'."
+            )
+        if self.pad_token_id is not None and self.pad_token_id == self.eos_token_id:
+            raise ValueError(
+                f"`pad_token_id` and `eos_token_id` are both {self.pad_token_id}. Padding is never produced, so that a "
+                "translation could never end: give them ids of their own."
             )
         for name in ("pad_token_id", "decoder_start_token_id"):
             value = getattr(self, name)

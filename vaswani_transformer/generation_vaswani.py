@@ -10,6 +10,8 @@ reordered; and the keys and values of the target stay where they were written, w
 Shapes: B sentences, n beams, N candidates for each sentence, L tokens so far, V vocabulary.
 """
 
+import copy
+
 import torch
 from transformers import (
     GenerationConfig,
@@ -27,7 +29,10 @@ IMPOSSIBLE = -1.0e9
 
 
 def paper_generation_config(**overrides) -> GenerationConfig:
-    """The paper's settings (section 6.1), for `model.generation_config` and so for `generation_config.json`."""
+    """The paper's settings (section 6.1), for `model.generation_config` and so for `generation_config.json`.
+
+    A model's generation configuration also needs its `pad_token_id`, `eos_token_id` and `decoder_start_token_id`.
+    """
     settings = dict(num_beams=4, length_penalty=0.6, early_stopping="never")
     return GenerationConfig(**{**settings, **overrides})
 
@@ -133,15 +138,44 @@ class VaswaniGenerationMixin(GenerationMixin):
         if mask is None and source is not None and pad_token_id is not None:
             mask = kwargs["attention_mask"] = source.ne(pad_token_id).long()
 
-        settings = generation_config or self.generation_config
-        given = [kwargs.get(name, getattr(settings, name)) for name in ("max_length", "max_new_tokens")]
-        if mask is not None and all(value is None for value in given):
-            limits = mask.sum(dim=-1) + EXTRA_LENGTH
-            kwargs["max_length"] = int(limits.max()) + 1  # the start token is not part of the translation
+        limits = self._length_limits(source, mask, kwargs)
+        if limits is not None and not self._length_is_given(generation_config, kwargs):
+            max_length = int(limits.max()) + 1  # the start token is not part of the translation
+            if generation_config is None:
+                kwargs["max_length"] = max_length
+            else:
+                kwargs.pop("max_length", None)
+                generation_config = copy.deepcopy(generation_config)
+                generation_config.max_length = max_length
             stopping_criteria = StoppingCriteriaList([*(stopping_criteria or []), SourceLengthLimit(limits)])
         return super().generate(
             inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
         )
+
+    def _length_is_given(self, generation_config: GenerationConfig | None, arguments: dict) -> bool:
+        """Whether an argument, a configuration or the model's own settings, in this order, name a length."""
+
+        def value(name):
+            if name in arguments:
+                return arguments[name]
+            given = None if generation_config is None else getattr(generation_config, name)
+            return getattr(self.generation_config, name) if given is None else given
+
+        return any(value(name) is not None for name in ("max_length", "max_new_tokens"))
+
+    def _length_limits(self, source, mask: torch.Tensor | None, inputs: dict) -> torch.Tensor | None:
+        """Tokens that each sentence may have, [B]: its source's (all of them, without a mask) plus 50."""
+        if mask is None:
+            encoded = inputs.get("encoder_outputs")
+            source = source if source is not None else inputs.get("inputs_embeds")
+            source = encoded[0] if source is None and encoded is not None else source
+            if source is None:
+                return None
+            mask = torch.ones(source.shape[:2], dtype=torch.long, device=source.device)
+        limits = mask.sum(dim=-1) + EXTRA_LENGTH
+        if self.config.position_encoding == "learned":
+            limits = limits.clamp(max=self.config.max_position_embeddings - self.config.position_offset)
+        return limits
 
     def _get_logits_processor(self, generation_config: GenerationConfig, *args, **kwargs) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
@@ -198,9 +232,16 @@ class VaswaniGenerationMixin(GenerationMixin):
         """
         config, n = generation_config, generation_config.num_beams
         if synced_gpus or config.do_sample or config.return_dict_in_generate:
-            return super()._beam_search(
+            only_sequences, config.return_dict_in_generate = not config.return_dict_in_generate, True
+            output = super()._beam_search(
                 input_ids, logits_processor, stopping_criteria, config, synced_gpus=synced_gpus, **model_kwargs
             )
+            if self.config.pad_token_id is not None:
+                # GenerationMixin takes a padding id of 0 for none and fills with `</s>`.
+                lengths = input_ids.shape[1] + (output.beam_indices >= 0).sum(dim=-1, keepdim=True)
+                positions = torch.arange(output.sequences.shape[1], device=lengths.device)
+                output.sequences.masked_fill_(positions >= lengths, self.config.pad_token_id)
+            return output.sequences if only_sequences else output
         model_kwargs = self._with_beam_cache(model_kwargs, config)
         pad_token_id = self.config.pad_token_id
         processors = LogitsProcessorList(p for p in logits_processor if not isinstance(p, NeverPad))
@@ -294,6 +335,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             isinstance(cache, EncoderDecoderCache)
             and type(cache.self_attention_cache) is DynamicCache
             and cache.get_seq_length() == 0
+            and not getattr(cache, "_is_user_defined", False)
+            and config.cache_implementation in (None, "dynamic")
             and model_kwargs.get("decoder_attention_mask") is None
             and self.config._attn_implementation in ("eager", "sdpa")
         )

@@ -125,7 +125,7 @@ class VaswaniEmbedding(nn.Module):
     def embed_positions(
         self, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
     ) -> torch.Tensor:
-        """[T, D], or [B, T, D] where a mask says which tokens are padding: a sentence's first token is at position 0."""
+        """[T, D], or [B, T, D] where a mask says what is padding: a sentence's first token is at position 0."""
         length, device = inputs_embeds.shape[1], inputs_embeds.device
         if attention_mask is not None and attention_mask.dim() == 2:
             total = attention_mask.shape[1]
@@ -275,7 +275,7 @@ class VaswaniFeedForward(nn.Module):
 
 
 class VaswaniAddNorm(nn.LayerNorm):
-    """The "Add & Norm" of Figure 1: LayerNorm(x + Dropout(Sublayer(x))); pre-norm, x + Dropout(Sublayer(LayerNorm(x)))."""
+    """The "Add & Norm" of Figure 1: LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x)))."""
 
     def __init__(self, config: VaswaniConfig, norm_position: str):
         super().__init__(config.d_model, eps=config.layer_norm_eps)
@@ -603,7 +603,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx, logits, labels, on: float, off: float):
         vocab_size = logits.shape[-1]
         losses, log_totals = [], []
-        for block, label in zip(logits.split(SmoothedCrossEntropy.ROWS), labels.split(SmoothedCrossEntropy.ROWS)):
+        rows = SmoothedCrossEntropy.ROWS
+        for block, label in zip(logits.split(rows), labels.split(rows), strict=True):
             block = block.float()
             log_total = block.logsumexp(dim=-1)
             loss = (on - off) * (log_total - block.gather(-1, label.unsqueeze(-1)).squeeze(-1))
@@ -622,7 +623,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         grads = torch.empty_like(logits)
         rows = SmoothedCrossEntropy.ROWS
         for grad, block, label, log_total, grad_loss in zip(
-            grads.split(rows), logits.split(rows), labels.split(rows), log_totals.split(rows), grad_losses.split(rows)
+            *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
         ):
             step = (block.float() - log_total.unsqueeze(-1)).exp_().mul_(total).sub_(ctx.off)
             step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))

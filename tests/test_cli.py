@@ -1,0 +1,480 @@
+"""The `vaswani` command, on a model that knows six sentences by heart."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from huggingface_hub.utils import SafetensorsFileMetadata, SafetensorsRepoMetadata, TensorInfo
+from rich.console import Console
+from safetensors import safe_open
+from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
+from typer.testing import CliRunner
+
+from vaswani_transformer import VaswaniConfig, __version__, catalogue, checkpoint_path, cli
+
+
+ROOT = Path(__file__).parents[1]
+SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return tiny_checkpoint()
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch):
+    """As wide as most, so that messages in frames keep their words together."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(cli, "out", Console(width=120))
+
+
+@pytest.fixture
+def interruptible():
+    """Interrupts as in the foreground: a shell starts background jobs with interrupts ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.fixture
+def shipped(folder, monkeypatch):
+    """Makes the tiny checkpoint the one that ships."""
+    monkeypatch.setattr(catalogue, "CHECKPOINTS", folder.parent)
+
+
+@pytest.fixture(scope="module")
+def loaded(folder):
+    return cli.load_pipeline(str(folder), "cpu", "auto")
+
+
+@pytest.fixture
+def vaswani(loaded, monkeypatch):
+    """Runs the command in this process, with the model loaded once for all tests."""
+    monkeypatch.setattr(cli, "load_pipeline", lambda *arguments: loaded)
+    return lambda *arguments, input=None: CliRunner().invoke(cli.app, arguments, input=input)
+
+
+@pytest.fixture
+def translate(vaswani, folder):
+    return lambda *arguments, input=None: vaswani("translate", "--checkpoint", str(folder), *arguments, input=input)
+
+
+def lines(result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("\n")
+    return result.stdout.split("\n")[:-1]
+
+
+# Text in, text out ---------------------------------------------------------------------------------------------------
+
+
+def test_each_argument_is_a_text(translate):
+    assert lines(translate(*SOURCES)) == TARGETS
+
+
+def test_an_argument_of_several_lines_gives_as_many(translate):
+    assert lines(translate(f"{SOURCES[0]}\r\n\n{SOURCES[1]}")) == [TARGETS[0], "", TARGETS[1]]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (f"{SOURCES[0]}\n{SOURCES[1]}\n", [TARGETS[0], TARGETS[1]]),
+        (f"{SOURCES[0]}\n{SOURCES[1]}", [TARGETS[0], TARGETS[1]]),
+        (f"\n{SOURCES[0]}\r\n \n\n{SOURCES[1]}\r\n", ["", TARGETS[0], "", "", TARGETS[1]]),
+        (f"\ufeff{SOURCES[3]}\n", [TARGETS[3]]),
+        ("\n", [""]),
+    ],
+    ids=["lines", "no last line end", "empty lines", "byte order mark", "one empty line"],
+)
+def test_standard_input_and_files_keep_their_lines(translate, tmp_path, text, expected):
+    assert lines(translate(input=text.encode())) == expected
+    (tmp_path / "in").write_bytes(text.encode())
+    result = translate("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
+    assert (result.exit_code, result.output) == (0, "")
+    assert (tmp_path / "out").read_bytes().decode() == "".join(f"{line}\n" for line in expected)
+
+
+def test_no_input_gives_no_output(translate):
+    assert translate(input=b"").output == ""
+
+
+def test_a_line_separator_inside_a_line_does_not_make_two(translate):
+    odd = "Hello!\u2028Thanks\x0b\x85Two dogs run."
+    assert len(lines(translate(input=f"{odd}\n{SOURCES[0]}\n".encode()))) == 2
+
+
+def test_order_is_kept_whatever_the_lengths_and_the_batch(translate, tmp_path):
+    (tmp_path / "in").write_text("\n".join(SOURCES * 7), encoding="utf-8")
+    for batch_size in ("1", "5"):
+        assert lines(translate("-i", str(tmp_path / "in"), "--batch-size", batch_size)) == TARGETS * 7
+
+
+def test_line_breaks_and_tabs_in_translations_are_replaced():
+    record = {"translation_text": "a\nb\r\nc\u2028d\te", "score": -0.5}
+    assert cli.format_records(7, [record], 1, scores=False) == "a b c d\te\n"
+    assert cli.format_records(7, [record], 1, scores=True) == "-0.5000\ta b c d e\n"
+    assert cli.format_records(7, [record, record], 2, scores=True) == "7\t-0.5000\ta b c d e\n" * 2
+
+
+def test_arriving_lines_waits_only_for_what_is_not_there():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as pipe:
+        arrivals = cli.arriving_lines(stream, "pipe")
+        pipe.write(b"one\ntwo\nthr")
+        assert next(arrivals) == ["one", "two"]
+        pipe.write("ee\nf\N{LATIN SMALL LETTER U WITH DIAERESIS}".encode()[:-1])
+        assert next(arrivals) == ["three"]
+        pipe.write(b"\xbcnf")
+        pipe.close()
+        assert list(arrivals) == [["fünf"]]
+
+
+# Options -------------------------------------------------------------------------------------------------------------
+
+
+def test_n_best_and_scores(translate, loaded):
+    arguments = dict(num_return_sequences=3, return_scores=True)
+    [first, second] = loaded([SOURCES[0], SOURCES[1]], **arguments)
+    records = [("1", record) for record in first] + [("3", record) for record in second]
+    three = f"{SOURCES[0]}\n\n{SOURCES[1]}\n".encode()
+    rows = [line.split("\t") for line in lines(translate("--n-best", "3", "--scores", input=three))]
+    assert rows.pop(3) == ["2", "0.0000", ""]
+    assert [(n, text) for n, _, text in rows] == [(n, record["translation_text"]) for n, record in records]
+    assert [float(s) for _, s, _ in rows] == pytest.approx([record["score"] for _, record in records], abs=2e-4)
+    assert lines(translate("--n-best", "2", SOURCES[0])) == [f"1\t{r['translation_text']}" for r in first[:2]]
+    assert lines(translate("--scores", SOURCES[0])) == [f"{rows[0][1]}\t{rows[0][2]}"]
+
+
+@pytest.mark.parametrize(
+    "options, settings",
+    [
+        ([], {"num_return_sequences": 1}),
+        (["--beams", "2"], {"num_return_sequences": 1, "num_beams": 2}),
+        (["--alpha", "0"], {"num_return_sequences": 1, "length_penalty": 0.0}),
+        (["--n-best", "5", "--beams", "6", "--alpha", "1.5"],
+         {"num_return_sequences": 5, "num_beams": 6, "length_penalty": 1.5}),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_search_options_reach_the_model_and_the_others_are_its_own(translate, loaded, monkeypatch, options, settings):
+    seen = []
+    generate = loaded.model.generate
+    monkeypatch.setattr(loaded.model, "generate", lambda **kwargs: seen.append(kwargs) or generate(**kwargs))
+    assert translate(*options, "Thanks").exit_code == 0
+    assert [{name: kwargs[name] for name in kwargs.keys() - {"input_ids", "attention_mask"}} for kwargs in seen] == [
+        settings
+    ]
+
+
+def test_language_picks_what_ships(vaswani, shipped):
+    assert lines(vaswani("translate", SOURCES[0])) == TARGETS[:1]
+    assert lines(vaswani("translate", "--to", "DE", SOURCES[0])) == TARGETS[:1]
+    assert lines(vaswani("translate", "--checkpoint", ABOUT["name"], SOURCES[0])) == TARGETS[:1]
+
+
+def test_half_precision_weights_are_float32_on_a_processor_unless_asked_otherwise(folder, loaded):
+    assert str(loaded.dtype) == "torch.float32"
+    assert str(cli.load_pipeline(str(folder), "cpu", "bfloat16").dtype) == "torch.bfloat16"
+
+
+def test_a_hub_id_is_left_to_the_library():
+    assert catalogue.resolve("someone/vaswani-base") == "someone/vaswani-base"
+
+
+# Messages ------------------------------------------------------------------------------------------------------------
+
+
+def test_misuse_is_explained(translate, vaswani, shipped, tmp_path):
+    (tmp_path / "in").write_text("x")
+    here, absent = str(tmp_path), str(tmp_path / "absent")
+    for arguments, words in [
+        (["--beams", "0"], ["--beams", "1"]),
+        (["--n-best", "0"], ["--n-best", "1"]),
+        (["--n-best", "5"], ["--n-best", "a beam of at least 5", "it is 4", "add --beams 5"]),
+        (["--n-best", "5", "--beams", "2"], ["--n-best", "it is 2", "add --beams 5"]),
+        (["--alpha", "-1"], ["--alpha"]),
+        (["--alpha", "nan"], ["--alpha"]),
+        (["--alpha", "inf"], ["--alpha", "finite"]),
+        (["--checkpoint", "tyni"], ["--checkpoint", "'tyni'", "tiny-en-de (en → de)", "path", "Hub id"]),
+        (["--checkpoint", here], ["--checkpoint", "no config.json"]),
+        (["--to", "xx"], ["--to", "translates to 'de', not 'xx'"]),
+        (["--input", absent], ["--input", absent, "does not exist"]),
+        (["--input", here], ["--input", "directory"]),
+        (["--input", f"{here}/in", "--output", f"{here}/in"], ["--output", "overwritten"]),
+        (["--input", f"{here}/in", "text"], ["either texts or --input"]),
+    ]:
+        result = translate(*arguments, *([] if "--input" in arguments else ["Hello!"]))
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
+        assert all(word in result.stderr for word in words), result.stderr
+    result = vaswani("translate", "--to", "xx", "Hello!")
+    assert result.exit_code == 2
+    assert "translates to 'xx'; there are: de" in result.stderr
+    assert (tmp_path / "in").read_text() == "x"
+
+
+def test_what_is_not_utf8_is_named_and_the_lines_before_it_are_translated(translate, tmp_path):
+    text = f"{SOURCES[0]}\n{SOURCES[1]}\nna\xefve\n{SOURCES[2]}\n".encode("latin-1")
+    result = translate(input=text)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == TARGETS[:2]
+    assert "standard input, line 3: not UTF-8 (byte 0xef at position 3)" in result.stderr
+    (tmp_path / "in").write_bytes(text)
+    result = translate("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "in, line 3: not UTF-8" in result.stderr
+    assert not (tmp_path / "out").exists()
+    assert "not valid UTF-8" in translate("\udcff").stderr
+
+
+def test_long_lines_are_named(translate, monkeypatch):
+    short, long = "Hello!", "Hello! " * 30
+    result = translate("--batch-size", "2", short, *[long] * 9, short)
+    assert len(lines(result)) == 11
+    warnings = result.stderr.splitlines()
+    assert [w.split(" has")[0] for w in warnings[:-1]] == [f"warning: line {n}" for n in (2, 3, 4, 5, 6)]
+    assert f"{ABOUT['name']} was trained on at most {ABOUT['max_length']}" in warnings[0]
+    assert "9 lines were longer than 40 tokens" in warnings[-1]
+
+
+def test_a_line_beyond_learned_positions_ends_the_command(translate, loaded, monkeypatch):
+    learned = VaswaniConfig(position_encoding="learned", max_position_embeddings=42, position_offset=2)
+    monkeypatch.setattr(loaded.model, "config", learned)
+    result = translate("Hello! " * 30)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Line 1 has" in result.stderr
+    assert "learned positions for 40 only" in result.stderr
+
+
+def test_output_that_cannot_be_written(translate, tmp_path):
+    result = translate("--output", str(tmp_path / "absent" / "out"), "Hello!")
+    assert result.exit_code == 1
+    assert "Cannot write" in result.stderr
+    assert "No such file or directory" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk(translate):
+    result = translate("--output", "/dev/full", "Hello!")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "about.json"])
+def test_a_broken_checkpoint_is_a_message(folder, tmp_path, name):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(b"{" if path.name == name else path.read_bytes())
+    result = CliRunner().invoke(cli.app, ["translate", "--checkpoint", str(tmp_path), "Hello!"])
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code in (1, 2)
+    assert str(tmp_path) in result.stderr
+
+
+def test_a_device_that_is_not_there(folder):
+    result = CliRunner().invoke(cli.app, ["translate", "--checkpoint", str(folder), "--device", "cuda:99", "Hello!"])
+    assert result.exit_code == 1
+    assert "Cannot use the device 'cuda:99'" in result.stderr
+
+
+# Interrupts and closed pipes -----------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_takes_effect_after_the_lines_being_written(interruptible):
+    written = []
+    with pytest.raises(KeyboardInterrupt), cli.interrupts_held():
+        written.append("first half")
+        signal.raise_signal(signal.SIGINT)
+        written.append("second half")
+    assert written == ["first half", "second half"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_leaves_whole_lines_in_the_file(translate, loaded, monkeypatch, tmp_path, interruptible):
+    (tmp_path / "in").write_text("\n".join(SOURCES * 8), encoding="utf-8")
+    generate, calls = loaded.model.generate, []
+
+    def interrupted(**kwargs):
+        calls.append(kwargs)
+        if len(calls) > 20:
+            signal.raise_signal(signal.SIGINT)
+        return generate(**kwargs)
+
+    monkeypatch.setattr(loaded.model, "generate", interrupted)
+    result = translate("--batch-size", "1", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
+    assert result.exit_code == 130
+    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[: cli.SORTED_BATCHES]
+    assert f"holds the translations of the first {cli.SORTED_BATCHES} lines" in result.stderr
+
+
+# Other processes: what an interpreter imports, and what a terminal sends ---------------------------------------------
+
+
+def start(*arguments, script="", **options) -> subprocess.Popen:
+    """The installed command's entry point in a new interpreter, after `script`."""
+    code = f"""import signal, sys, vaswani_command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+vaswani_command.defer('vaswani_transformer')
+{script}
+vaswani_command.main()"""
+    options = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) | options
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, **options)
+
+
+# In place of the model: what takes no time to load, and says in capitals what it was given.
+FAKE = """
+from types import SimpleNamespace as N
+from vaswani_transformer import cli
+
+class Upper:
+    def __init__(self, *arguments):
+        self.pipeline = N(model=N(generation_config=N(num_beams=4)))
+    def translate(self, lines, **kwargs):
+        return [[{"translation_text": line.upper()}] for line in lines]
+    def summarise_warnings(self):
+        pass
+
+cli.Translator = Upper
+"""
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "checkpoints", "translate --help", "info ."])
+def test_what_needs_no_model_imports_neither_torch_nor_transformers(command, folder):
+    script = "import atexit; atexit.register(lambda: print('imported', {'torch', 'transformers'} & {*sys.modules}))"
+    out, _ = start(*command.split(), script=script, cwd=folder).communicate()
+    assert out.splitlines()[-1] == "imported set()"
+    assert len(out.splitlines()) > 1
+
+
+def test_the_deferred_package_is_the_whole_package_when_it_is_needed(folder):
+    script = (
+        "import vaswani_transformer as v\n"
+        "assert 'transformers' not in sys.modules\n"
+        "from vaswani_transformer import VaswaniConfig\n"
+        "from transformers import AutoConfig\n"
+        f"assert type(AutoConfig.from_pretrained({str(folder)!r})) is v.VaswaniConfig\n"
+        "assert set(v.__all__) <= set(dir(v))"
+    )
+    process = start("--version", script=script)
+    out, error = process.communicate()
+    assert (process.returncode, out) == (0, f"vaswani-transformer {__version__}\n"), error
+
+
+def test_lines_are_answered_as_they_arrive_and_ctrl_c_is_quiet(folder):
+    process = start("translate", "--checkpoint", str(folder), "--device", "cpu", bufsize=1, encoding="utf-8")
+    for source, target in PAIRS.items():
+        process.stdin.write(f"{source}\n")
+        assert process.stdout.readline() == f"{target}\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert (process.stdout.read(), process.stderr.read()) == ("", "")
+
+
+def test_a_reader_that_goes_away_is_no_error(folder):
+    process = start("translate", "--checkpoint", str(folder), script=FAKE, bufsize=1)
+    process.stdin.write("line\n")
+    assert process.stdout.readline() == "LINE\n"
+    process.stdout.close()
+    process.stdin.write("line\n")
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
+
+
+def test_module_can_be_run():
+    result = subprocess.run(
+        [sys.executable, "-m", "vaswani_transformer", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.stdout == f"vaswani-transformer {__version__}\n"
+
+
+# vaswani checkpoints, vaswani info -----------------------------------------------------------------------------------
+
+
+def test_checkpoints_table(vaswani, shipped):
+    table = vaswani("checkpoints").stdout
+    for word in ("tiny-en-de", "en → de", "0.1 million", "250.0 kB", "CC-BY 2.0 FR", "Knows six", "100.0 BLEU, six"):
+        assert word in table
+
+
+def test_checkpoints_json(vaswani, shipped, folder):
+    assert json.loads(vaswani("checkpoints", "--json").stdout) == [{**ABOUT, "path": str(folder)}]
+
+
+def test_no_checkpoints(vaswani, monkeypatch, tmp_path):
+    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path / "absent")
+    assert vaswani("checkpoints").stdout == "No checkpoint ships with this version.\n"
+    assert vaswani("checkpoints", "--json").stdout == "[]\n"
+
+
+def test_checkpoint_path(shipped, folder):
+    assert checkpoint_path("tiny-en-de") == str(folder)
+    with pytest.raises(ValueError, match=r"no checkpoint 'tiny'.* tiny-en-de \(en → de\)"):
+        checkpoint_path("tiny")
+
+
+def test_of_several_checkpoints_for_a_language_the_largest_is_taken(monkeypatch, tmp_path):
+    for name, parameters in (("a", 5), ("b", 7), ("c", 6)):
+        (tmp_path / name).mkdir()
+        about = {**ABOUT, "name": name, "parameters": parameters}
+        (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
+    assert catalogue.for_language("de") == str(tmp_path / "b")
+
+
+def test_what_ships_says_what_it_is():
+    for about in catalogue.shipped():
+        assert about.path.name == about.name
+        assert about.scores and about.licence and about.trained_on and about.max_length
+        assert (about.path / "README.md").is_file()
+        config = json.loads((about.path / "config.json").read_text(encoding="utf-8"))
+        assert config["custom_pipelines"] and config["auto_map"]
+        assert sum(path.stat().st_size for path in about.path.glob("*.safetensors")) <= about.bytes < 40e6
+
+
+def test_info_counts_every_parameter_once(vaswani, folder, loaded):
+    screen = vaswani("info", str(folder)).stdout
+    assert f"{loaded.model.num_parameters():,} parameters in F16" in screen
+    rows = [row.split() for row in screen.splitlines()]
+    assert ["d_model", "32"] in [row[:2] for row in rows]
+    assert ["decoder.layers.*.self_attn.qkv_proj", "2", "96×32", "6,144"] in [row[:4] for row in rows]
+    counts = re.findall(r" ([\d,]+) +[\d.]+ *$", screen, re.MULTILINE)
+    assert sum(int(count.replace(",", "")) for count in counts) == loaded.model.num_parameters()
+
+
+def test_info_without_weights_is_the_same_table(vaswani, folder, tmp_path):
+    (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
+    with_weights, without = vaswani("info", str(folder)).stdout, vaswani("info", str(tmp_path)).stdout
+    assert without.splitlines()[1:-1] == with_weights.splitlines()[1:-1]
+    assert "no weights" in without
+
+
+def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
+    with safe_open(folder / "model.safetensors", framework="numpy") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}
+        tensors = {
+            n: TensorInfo(dtype=s.get_dtype(), shape=s.get_shape(), data_offsets=(0, 0)) for n, s in slices.items()
+        }
+    metadata = SafetensorsFileMetadata(metadata={}, tensors=tensors)
+    repository = SafetensorsRepoMetadata(None, False, {}, {"model.safetensors": metadata})
+    monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", {"some/model": repository}.__getitem__)
+    monkeypatch.setattr(
+        huggingface_hub, "hf_hub_download", lambda repo_id, name: {"some/model": folder / name}[repo_id]
+    )
+    there, here = vaswani("info", "some/model").stdout, vaswani("info", str(folder)).stdout
+    assert there.splitlines()[1:-1] == here.splitlines()[1:-1]
+    result = vaswani("info", "some/other")
+    assert result.exit_code == 1
+    assert "Cannot read some/other" in result.stderr
+
+
+def test_info_of_what_is_not_there(vaswani):
+    result = vaswani("info", "nothing")
+    assert result.exit_code == 2
+    assert "There is no checkpoint 'nothing'" in result.stderr

@@ -1,0 +1,102 @@
+"""Saved models load with `trust_remote_code=True` where this package is not installed."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+
+
+# For an isolated interpreter: with -I no environment and no current folder, with -S no .pth files (editable installs).
+SCRIPT = """
+import json, sys
+
+sys.path += [{site_packages!r}]
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "vaswani_transformer":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+facts = {{}}
+try:
+    import vaswani_transformer
+    facts["installed"] = True
+except ModuleNotFoundError:
+    facts["installed"] = False
+
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+sources, folder, again = json.loads(sys.argv[1])
+try:
+    AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=False)
+except ValueError as error:
+    facts["untrusted"] = str(error)
+
+facts["config"] = type(AutoConfig.from_pretrained(folder, trust_remote_code=True)).__name__
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True, dtype="float32")
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # it is data: no code of ours
+facts["module"] = type(model).__module__
+output = model.generate(**tokenizer(sources, padding=True, return_tensors="pt"))
+facts["generate"] = tokenizer.batch_decode(output, skip_special_tokens=True)
+
+model.save_pretrained(again)
+tokenizer.save_pretrained(again)
+for name, where in (("pipeline", folder), ("saved again", again)):
+    translate = pipeline("translation", model=where, trust_remote_code=True, dtype="float32")
+    facts[name] = [record["translation_text"] for record in translate(sources, batch_size=3)]
+facts["ours"] = sorted(name for name in sys.modules if name.partition(".")[0] == "vaswani_transformer")
+print(json.dumps(facts))
+"""
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    """What the script saw."""
+    home = tmp_path_factory.mktemp("home")
+    script = SCRIPT.format(site_packages=sysconfig.get_path("purelib"))
+    arguments = json.dumps([list(PAIRS), str(tiny_checkpoint()), str(home / "again")])
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, arguments],
+        cwd=home,
+        env={"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1]) | {"home": home}
+
+
+def test_the_package_was_really_absent(facts):
+    assert facts["installed"] is False
+    assert facts["ours"] == []
+    assert facts["module"].startswith("transformers_modules.")
+
+
+def test_nothing_is_run_without_trust(facts):
+    assert "trust_remote_code" in facts["untrusted"]
+
+
+def test_model_and_configuration(facts):
+    assert facts["config"] == "VaswaniConfig"
+    assert facts["generate"] == list(PAIRS.values())
+
+
+def test_translation_pipeline(facts):
+    assert facts["pipeline"] == list(PAIRS.values())
+
+
+def test_what_was_loaded_so_is_saved_whole(facts):
+    original, again = tiny_checkpoint(), facts["home"] / "again"
+    files = {path.name for path in original.iterdir()} - {"about.json"}
+    assert {path.name for path in again.iterdir()} == files
+    for name in files:
+        if Path(name).suffix == ".py":
+            assert (again / name).read_bytes() == (original / name).read_bytes()
+    assert facts["saved again"] == list(PAIRS.values())

@@ -1,0 +1,4 @@
+from .cli import app
+
+
+app(prog_name="vaswani")

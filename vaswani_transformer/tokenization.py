@@ -1,0 +1,64 @@
+"""Learns the paper's shared source-target vocabulary (section 5.1) as one plain tokenizer.json.
+
+Byte-level byte-pair encoding: every string is a sequence of known tokens and decodes to itself, whatever its script.
+
+Whitespace policy: none is lost or changed. Each text is encoded with one space in front, which decoding takes off
+again, so that a word has the same token at the start of a text as inside it. Text that spells a special token, such as
+"</s>", is text.
+"""
+
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+
+PAD, EOS = "<pad>", "</s>"
+SMALLEST_VOCAB_SIZE = 2 + 256  # the special tokens and every byte
+
+
+def learn_tokenizer(
+    texts: Iterable[str], vocab_size: int, model_max_length: int | None = None
+) -> PreTrainedTokenizerFast:
+    """Learns `vocab_size` tokens from `texts` (source and target together); the same texts give the same tokens.
+
+    `<pad>` is 0 and `</s>`, which ends every text, is 1. `save_pretrained` writes files that `AutoTokenizer` loads with
+    none of this package's code.
+
+    Raises:
+        ValueError: `vocab_size` is too small to hold all bytes, or the texts are too few to learn that many tokens.
+    """
+    if vocab_size < SMALLEST_VOCAB_SIZE:
+        raise ValueError(
+            f"vocab_size is {vocab_size}; it must be at least {SMALLEST_VOCAB_SIZE}: every byte and {PAD} and {EOS}."
+        )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    tokenizer.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=[PAD, EOS],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    if tokenizer.get_vocab_size() != vocab_size:
+        raise ValueError(
+            f"The texts give only {tokenizer.get_vocab_size()} tokens, not {vocab_size}: lower vocab_size or add text."
+        )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {EOS}", pair=f"$A {EOS} $B {EOS}", special_tokens=[(EOS, tokenizer.token_to_id(EOS))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=EOS,
+        padding_side="right",
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+        **({} if model_max_length is None else {"model_max_length": model_max_length}),
+    )
