@@ -1,0 +1,55 @@
+"""What the benchmarks share: taking turns, and a record of machine and versions."""
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import transformers
+
+
+def in_turns(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each function in each round; in a round each runs once, and a first round is not counted."""
+    seconds = {name: [] for name in functions}
+    for number in range(rounds + 1):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            if number:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratios(seconds: dict[str, list[float]], of: str, to: str) -> dict[str, float]:
+    """How many times as fast `of` is as `to`: the median of the rounds, and their extremes."""
+    values = [b / a for a, b in zip(seconds[of], seconds[to], strict=True)]
+    summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
+    return {name: round(value, 2) for name, value in summary.items()}
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def record(output: Path | None, command: str, settings: dict, results: list[dict]):
+    """Writes results with all that one needs to repeat them; prints each line."""
+    for result in results:
+        print(json.dumps(result), flush=True)
+    if output is None:
+        return
+    report = {
+        "command": command,
+        "settings": {key: value for key, value in settings.items() if key != "output"},
+        "machine": {"processor": processor(), "threads": torch.get_num_threads(), "python": platform.python_version()},
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        "results": results,
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
