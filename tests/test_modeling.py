@@ -9,7 +9,7 @@ from torch import nn
 from transformers import FSMTConfig, FSMTForConditionalGeneration, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.modeling_vaswani import VaswaniLinear, dropout
+from vaswani_transformer.processor_vaswani import VaswaniLinear, dropout
 
 
 # References in float64 ------------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def test_initialisation(tiny_config, share):
         )
     )  # fmt: skip
     for layer in (*model.model.encoder.layers, *model.model.decoder.layers):
-        # Glorot's bound for a d -> d matrix, times 1/sqrt(2): T2T made queries, keys and values with one d -> 3d matrix.
+        # Glorot's bound for a d -> d matrix, times 1/sqrt(2): T2T had one d -> 3d matrix for all three.
         for part in layer.self_attn.qkv_proj.weight.chunk(3):
             assert_glorot_uniform(part, d, d, gain=2**-0.5)
         assert_glorot_uniform(layer.self_attn.out_proj.weight, d, d)

@@ -22,7 +22,14 @@ PACKAGE = ROOT / "vaswani_transformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 ROOMS = ["conversion", "training", "explorer", "benchmarks"]
-REMOTE_CODE = ["configuration_vaswani", "modeling_vaswani", "generation_vaswani", "pipeline_translation"]
+REMOTE_CODE = [
+    "configuration_vaswani",
+    "modeling_vaswani",
+    "loss_vaswani",
+    "processor_vaswani",
+    "generation_vaswani",
+    "pipeline_translation",
+]
 
 
 def direct_dependencies() -> list[Requirement]:

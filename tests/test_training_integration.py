@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.modeling_vaswani import label_smoothed_loss
+from vaswani_transformer.loss_vaswani import label_smoothed_loss
 
 
 # Sentences whose lengths differ so much that the mean of means is far from the mean.

@@ -7,6 +7,7 @@
   has their gain of 1/sqrt(2) by itself.
 - Label smoothing is in the loss, in the authors' form (section 5.4).
 - Where toolkits differ, `VaswaniConfig` says which way the model goes.
+- `VaswaniLinear` and `dropout` are nn.Linear and dropout, made fast on processors.
 
 Shapes: B batch, S source length, T target length, D d_model, H heads, K = d_k, V = d_v.
 """
@@ -35,42 +36,8 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import BeamCache, VaswaniGenerationMixin
-
-
-def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    """Inverted dropout (section 5.4). On a processor the rate is exact to 2^-16."""
-    if not training or p == 0.0:
-        return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return nn.functional.dropout(x, p=p)
-    # One 64-bit draw serves four elements: a quarter of the time of nn.functional.dropout, a tenth of a training step.
-    bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = bits[: x.numel()].view(x.shape) >= round(p * 2**16) - 2**15
-    return x * kept.to(x.dtype).mul_(1.0 / (1.0 - p))
-
-
-ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-class VaswaniLinear(nn.Linear):
-    """A linear map, which float32 inference on a processor leaves to oneDNN.
-
-    torch's own choice there, MKL, takes up to twice as long on processors that are not Intel's (benchmarks/README.md).
-    """
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        by_onednn = (
-            ONEDNN
-            and x.device.type == "cpu"
-            and x.dtype == self.weight.dtype == torch.float32
-            and not torch.is_grad_enabled()  # oneDNN's product has no backward pass
-            and not torch.is_autocast_enabled("cpu")
-            and not torch.compiler.is_compiling()
-            and not torch.jit.is_tracing()
-        )
-        if not by_onednn:
-            return super().forward(x)
-        return torch.ops.mkldnn._linear_pointwise(x.contiguous(), self.weight, self.bias, "none", [], "")
+from .loss_vaswani import label_smoothed_loss
+from .processor_vaswani import VaswaniLinear, dropout
 
 
 # Section 3.5: positions ----------------------------------------------------------------------------------------------
@@ -585,77 +552,6 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_hidden_states=encoder_outputs.hidden_states,
             encoder_attentions=encoder_outputs.attentions,
         )
-
-
-# Section 5.4: label smoothing ----------------------------------------------------------------------------------------
-
-
-class SmoothedCrossEntropy(torch.autograd.Function):
-    """-sum_v q(v) log p(v) for q = `on` at the label and `off` elsewhere: logits [N, V], labels [N] -> [N] in float32.
-
-    The arithmetic is in float32 but goes through a block of rows at a time, so that half-precision logits are never
-    copied whole to float32 and no [N, V] tensor of log-probabilities is kept for the backward pass.
-    """
-
-    ROWS = 64
-
-    @staticmethod
-    def forward(ctx, logits, labels, on: float, off: float):
-        vocab_size = logits.shape[-1]
-        losses, log_totals = [], []
-        rows = SmoothedCrossEntropy.ROWS
-        for block, label in zip(logits.split(rows), labels.split(rows), strict=True):
-            block = block.float()
-            log_total = block.logsumexp(dim=-1)
-            loss = (on - off) * (log_total - block.gather(-1, label.unsqueeze(-1)).squeeze(-1))
-            if off:
-                loss += off * (vocab_size * log_total - block.sum(dim=-1))
-            losses.append(loss)
-            log_totals.append(log_total)
-        ctx.save_for_backward(logits, labels, torch.cat(log_totals))
-        ctx.on, ctx.off = on, off
-        return torch.cat(losses)
-
-    @staticmethod
-    def backward(ctx, grad_losses):
-        logits, labels, log_totals = ctx.saved_tensors
-        total = ctx.on + ctx.off * (logits.shape[-1] - 1)
-        grads = torch.empty_like(logits)
-        rows = SmoothedCrossEntropy.ROWS
-        for grad, block, label, log_total, grad_loss in zip(
-            *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
-        ):
-            step = (block.float() - log_total.unsqueeze(-1)).exp_().mul_(total).sub_(ctx.off)
-            step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))
-            grad.copy_(step.mul_(grad_loss.unsqueeze(-1)))
-        return grads, None, None, None
-
-
-def label_smoothed_loss(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    smoothing: float,
-    smoothing_type: str,
-    num_items_in_batch: torch.Tensor | int | None = None,
-) -> torch.Tensor:
-    """Mean loss of the tokens whose label is not -100: logits [B, T, V], labels [B, T] -> [].
-
-    "t2t" spreads `smoothing` over the V - 1 other tokens and takes off the entropy of that distribution, so that the
-    best loss is 0, as in the authors' code. "uniform" spreads it over all V.
-    Divides by `num_items_in_batch` where given, so that the micro-steps of one batch add up to the batch's own mean.
-    """
-    vocab_size = logits.shape[-1]
-    labels = labels.reshape(-1).to(logits.device)
-    counted = labels.ne(-100)
-    if smoothing_type == "t2t":
-        on, off = 1.0 - smoothing, smoothing / max(vocab_size - 1, 1)
-        entropy = -on * math.log(on) - (smoothing * math.log(off) if off else 0.0)
-    else:
-        off = smoothing / vocab_size
-        on, entropy = 1.0 - smoothing + off, 0.0
-    losses = SmoothedCrossEntropy.apply(logits.reshape(-1, vocab_size), labels.clamp(min=0), on, off) - entropy
-    total = losses.masked_fill(~counted, 0.0).sum()
-    return total / (counted.sum() if num_items_in_batch is None else num_items_in_batch)
 
 
 def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) -> torch.Tensor:
