@@ -1,10 +1,10 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow check format constraints
+.PHONY: help install test test-slow check format constraints checkpoint-code
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: ## Make .venv with the tested versions of everything, and this package in editable form
 	python3 -m venv .venv
@@ -28,3 +28,6 @@ constraints: ## Record the versions in .venv as the tested set (accelerator pack
 	sed -n '/^#/p' constraints.txt > constraints.new
 	$(PYTHON) -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda|triton)' | sed 's/+[a-z0-9.]*$$//' >> constraints.new
 	mv constraints.new constraints.txt
+
+checkpoint-code: ## Copy the model's code anew into the checkpoints that ship
+	for folder in vaswani_transformer/checkpoints/*/; do cp vaswani_transformer/*_vaswani.py vaswani_transformer/pipeline_translation.py $$folder; done

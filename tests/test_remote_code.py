@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError:
     facts["installed"] = False
 
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 sources, folder, again = json.loads(sys.argv[1])
 try:
@@ -37,6 +37,7 @@ try:
 except ValueError as error:
     facts["untrusted"] = str(error)
 
+facts["base"] = type(AutoModel.from_pretrained(folder, trust_remote_code=True)).__name__
 facts["config"] = type(AutoConfig.from_pretrained(folder, trust_remote_code=True)).__name__
 model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True, dtype="float32")
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)  # it is data: no code of ours
@@ -85,6 +86,7 @@ def test_nothing_is_run_without_trust(facts):
 
 def test_model_and_configuration(facts):
     assert facts["config"] == "VaswaniConfig"
+    assert facts["base"] == "VaswaniModel"
     assert facts["generate"] == list(PAIRS.values())
 
 

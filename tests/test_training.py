@@ -289,7 +289,7 @@ def test_release_and_card(data_folder, finished_run, tmp_path, monkeypatch):
     assert text == (checkpoint / "README.md").read_text(encoding="utf-8")
     assert "> A toy." in text and "Toy, less 10 pairs held out" in text and "Toy, held out | 10 |" in text
     about = json.loads((checkpoint / "about.json").read_text(encoding="utf-8"))
-    assert about["bytes"] == (checkpoint / "model.safetensors").stat().st_size
+    assert 0 <= about["bytes"] - (checkpoint / "model.safetensors").stat().st_size < 500_000
     assert {score["dataset"] for score in about["scores"]} == {"Toy test", "Toy, held out"}
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
     assert {tensor.dtype for tensor in load_file(checkpoint / "model.safetensors").values()} == {torch.float16}

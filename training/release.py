@@ -46,7 +46,7 @@ def write_card(checkpoint: Path, card_folder: Path):
     recipe = training["recipe"]
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
-    size = (checkpoint / "model.safetensors").stat().st_size
+    size = sum(file.stat().st_size for file in checkpoint.iterdir())
     metrics = ("sacreBLEU", "chrF")
 
     about = {

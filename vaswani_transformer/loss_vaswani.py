@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import nn
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
@@ -35,13 +36,12 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_losses):
         logits, labels, log_totals = ctx.saved_tensors
-        total = ctx.on + ctx.off * (logits.shape[-1] - 1)
         grads = torch.empty_like(logits)
         rows = SmoothedCrossEntropy.ROWS
         for grad, block, label, log_total, grad_loss in zip(
             *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
         ):
-            step = (block.to(log_total.dtype) - log_total.unsqueeze(-1)).exp_().mul_(total).sub_(ctx.off)
+            step = (block.to(log_total.dtype) - log_total.unsqueeze(-1)).exp_().sub_(ctx.off)
             step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))
             grad.copy_(step.mul_(grad_loss.unsqueeze(-1)))
         return grads, None, None, None
@@ -69,6 +69,12 @@ def label_smoothed_loss(
     else:
         off = smoothing / vocab_size
         on, entropy = 1.0 - smoothing + off, 0.0
-    losses = SmoothedCrossEntropy.apply(logits.reshape(-1, vocab_size), labels.clamp(min=0), on, off) - entropy
-    total = losses.masked_fill(~counted, 0.0).sum()
+    logits, targets = logits.reshape(-1, vocab_size), labels.clamp(min=0)
+    if torch.compiler.is_compiling():  # compilers fuse the conversion, and would unroll our loop over blocks
+        losses = nn.functional.cross_entropy(
+            logits.float(), targets, reduction="none", label_smoothing=off * vocab_size
+        )
+    else:
+        losses = SmoothedCrossEntropy.apply(logits, targets, on, off)
+    total = (losses - entropy).masked_fill(~counted, 0.0).sum()
     return total / (counted.sum() if num_items_in_batch is None else num_items_in_batch)

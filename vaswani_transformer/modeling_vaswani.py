@@ -138,6 +138,23 @@ def eager_attention_forward(
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
+def lay_source_end_to_end(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, dict]:
+    """Keys and values [B, H, S, K] -> those of real tokens [1, H, all lengths, K], and where each row's begin.
+
+    Flash attention needs this in cross-attention: it takes a mask [B, S] to be of the queries too.
+    """
+    lengths, queries = mask.sum(dim=-1, dtype=torch.int32), query.shape[2]
+    key, value = (x[:, :, : mask.shape[1]].transpose(1, 2)[mask].transpose(0, 1)[None] for x in (key, value))
+    return key, value, {
+        "cu_seq_lens_q": torch.arange(len(mask) + 1, dtype=torch.int32, device=mask.device) * queries,
+        "cu_seq_lens_k": nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0)),
+        "max_length_q": queries,
+        "max_length_k": int(lengths.max()),
+    }  # fmt: skip
+
+
 class VaswaniAttention(nn.Module):
     """Multi-head attention (section 3.2.2), of one sequence to itself or of the decoder to the encoder's output."""
 
@@ -185,6 +202,9 @@ class VaswaniAttention(nn.Module):
         if key.shape[0] != query.shape[0]:
             # [B * n, H, T, K] -> [B, H, n * T, K]
             query = query.unflatten(0, (key.shape[0], -1)).transpose(1, 2).flatten(2, 3)
+        if self.is_cross and attention_mask is not None and len(attention_mask.shape) == 2:  # flash attention
+            key, value, offsets = lay_source_end_to_end(query, key, value, attention_mask.bool())
+            attention_mask, kwargs = None, {**kwargs, **offsets}
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -330,6 +350,10 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = True
     _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
+
+    def __init__(self, config: VaswaniConfig, *args, **kwargs):
+        config.validate()  # `from_pretrained(path, field=value)` sets fields without it
+        super().__init__(config, *args, **kwargs)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -507,6 +531,13 @@ class VaswaniModel(VaswaniPreTrainedModel):
             self.decoder.embed_tokens = value
         self.encoder.embed_tokens = value
 
+    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
+        """Resize the source vocabulary, and the target's with it where they are one."""
+        embeddings = super().resize_token_embeddings(*args, **kwargs)
+        if self.config.share_embeddings == "all":
+            self.config.decoder_vocab_size = embeddings.num_embeddings
+        return embeddings
+
     @can_return_tuple
     def forward(
         self,
@@ -579,6 +610,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         from .pipeline_translation import TranslationPipeline  # the library copies what is imported in this file
 
         TranslationPipeline.name_in(self.config)
+        without_head = f"{VaswaniModel.__module__.rpartition('.')[-1]}.{VaswaniModel.__name__}"
+        self.config.auto_map = {**(getattr(self.config, "auto_map", None) or {}), "AutoModel": without_head}
         super().save_pretrained(*args, **kwargs)
 
     def loss_function(self, logits: torch.Tensor, labels: torch.Tensor, **kwargs) -> torch.Tensor:
@@ -595,9 +628,10 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
         """Resize the source vocabulary, and the target's with it where they are one."""
+        if self.config.share_embeddings != "all":
+            return self.model.resize_token_embeddings(new_num_tokens, *args, **kwargs)
         embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        if self.config.share_embeddings == "all":
-            self._resize_target_side(embeddings)
+        self._resize_target_side(embeddings)
         return embeddings
 
     def resize_decoder_token_embeddings(self, new_num_tokens: int, mean_resizing: bool = True) -> nn.Embedding:

@@ -28,6 +28,7 @@ class VaswaniLinear(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         by_onednn = (
             ONEDNN
+            and type(self.weight) is nn.Parameter  # not quantised, not distributed
             and x.device.type == "cpu"
             and x.dtype == self.weight.dtype == torch.float32
             and not torch.is_grad_enabled()  # oneDNN's product has no backward pass
