@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import BeamCache, paper_generation_config
+from vaswani_transformer.generation_vaswani import BeamCache, best_tokens, paper_generation_config
 from vaswani_transformer.tokenization import learn_tokenizer
 
 
@@ -787,3 +787,14 @@ def test_settings_may_be_overridden():
 def test_a_model_without_settings_can_be_saved(tmp_path):
     ending_model().save_pretrained(tmp_path)
     assert VaswaniForConditionalGeneration.from_pretrained(tmp_path).generation_config.num_beams in (None, 1)
+
+
+@pytest.mark.parametrize("vocab_size", [50, 2048, 2049, 5000])
+def test_best_tokens_are_those_of_topk(vocab_size):
+    scores = torch.randn(6, vocab_size)
+    scores[1, 5:] = float("-inf")
+    best, tokens = best_tokens(scores, 8)
+    expected = scores.topk(8, dim=-1)
+    assert torch.equal(best, expected.values)
+    finite = best.isfinite()
+    assert torch.equal(tokens[finite], expected.indices[finite])

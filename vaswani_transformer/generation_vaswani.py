@@ -117,6 +117,22 @@ class BeamCache(Cache):
         self.visible = self.visible.flatten(0, 1)[beam_idx].unflatten(0, (-1, self.num_beams))
 
 
+def best_tokens(scores: torch.Tensor, count: int, width: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` highest scores of each row and their tokens, best first: [R, V] -> twice [R, count] (or [R, V]).
+
+    As `scores.topk(count)`, in a quarter of its time: the best are in the `count` blocks with the highest maxima.
+    """
+    rows, vocab_size = scores.shape
+    whole = vocab_size // width * width
+    if vocab_size < 4 * width * count:
+        return scores.topk(min(count, vocab_size), dim=-1)
+    blocks = scores[:, :whole].unflatten(-1, (-1, width)).amax(dim=-1).topk(count, dim=-1).indices
+    tokens = torch.arange(vocab_size, device=scores.device)
+    candidates = torch.cat((tokens[:whole].view(-1, width)[blocks].flatten(1), tokens[whole:].expand(rows, -1)), dim=-1)
+    top, index = scores.gather(-1, candidates).topk(count, dim=-1)
+    return top, candidates.gather(-1, index)
+
+
 class VaswaniGenerationMixin(GenerationMixin):
     """`generate` with the paper's length penalty and length limit."""
 
@@ -270,14 +286,13 @@ class VaswaniGenerationMixin(GenerationMixin):
             scores = outputs.logits[:, -1, :].float()
             if pad_token_id is not None:
                 scores[:, pad_token_id] = float("-inf")
-            totals = torch.cat([rows.logsumexp(dim=-1) for rows in scores.split(8)]).unsqueeze(-1)
+            scores = scores.log_softmax(dim=-1)
             if processors:
-                scores = processors(running.flatten(0, 1), scores.sub_(totals))
-                totals = 0.0
+                scores = processors(running.flatten(0, 1), scores)
 
             # The best candidates of each beam, then of each sentence.
-            top, tokens = scores.topk(min(candidates_kept, scores.shape[-1]), dim=-1)  # [B * n, N]
-            top = (top - totals).unflatten(0, (batch_size, n)) + running_scores.unsqueeze(-1)
+            top, tokens = best_tokens(scores, candidates_kept)  # [B * n, N]
+            top = top.unflatten(0, (batch_size, n)) + running_scores.unsqueeze(-1)
             log_probs, index = top.flatten(1).topk(candidates_kept, dim=-1)  # [B, N]
             parents = index // tokens.shape[-1]
             tokens = tokens.unflatten(0, (batch_size, n)).flatten(1).gather(1, index)
