@@ -1,299 +1,418 @@
-"""The training program on a toy language pair: data, schedule, resuming, averaging, release."""
+"""Training runs: what they learn, how they are interrupted and go on, and how they fail."""
 
 import json
-import lzma
-import os
-import subprocess
+import math
+import random
+import signal
 import sys
+import time
+from functools import partial
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start, write_toy
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from training import train
 from training.average import average_checkpoints
-from training.data import TokenisedPairs, collate, hold_out, load_split, plan_batches, read_pairs, share, tokenise
-from training.evaluate import main as evaluate
-from training.evaluate import score
-from training.recipe import Data, Optimisation, Source, load_recipe
-from training.release import release_weights, write_card
-from training.train import Run, learning_rate, whole_folder
-from vaswani_transformer.tokenization import learn_tokenizer
+from training.checkpoint import CheckpointError, checkpoints, is_damaged
+from training.files import whole_file, whole_folder
+from training.optimisation import build_optimisers, learning_rate
+from training.recipe import Optimisation, load_recipe
+from training.report import Report
+from training.train import PLACE, DivergenceError, Run
 
 
-WORDS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "dog": "Hund"}
-
-
-def toy_pairs(count, seed=0):
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        words = rng.choice(list(WORDS), size=rng.integers(1, 9))
-        yield " ".join(words) + ".", " ".join(WORDS[word] for word in words) + "."
+STEPS = 12  # of the toy recipe, which saves at 3, 6, 9 and 12 and logs at 2, 4, ...
 
 
 @pytest.fixture(scope="module")
-def data_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    with lzma.open(folder / "train.tsv.xz", "wt", encoding="utf-8") as file:
-        for i, (source, target) in enumerate(toy_pairs(400)):
-            file.write(f"{source}\t{target}\t{'good' if i % 4 else 'other'}\n")
-    test = "".join(f"{source}\t{target}\n" for source, target in toy_pairs(12, seed=1))
-    (folder / "test.tsv").write_text(test, encoding="utf-8")
-    (folder / "recipe.yaml").write_text(
-        """
-name: toy-en-de
-source_language: en
-target_language: de
-licence: apache-2.0
-notice: A toy.
-preset: tiny
-vocab_size: 300
-model: {d_model: 32, d_ff: 64, encoder_attention_heads: 2, decoder_attention_heads: 2}
-data:
-  train:
-    - {name: Toy, licence: none, path: train.tsv.xz, tag_column: 2, tags: [good], held_out: 10}
-  validation:
-    - {path: test.tsv}
-  test:
-    - {name: Toy test, path: test.tsv}
-  joined: 0.1
-optimisation: {max_steps: 8, batch_tokens: 200, warmup_steps: 4}
-checkpointing: {save_steps: 2, log_steps: 1, validation_steps: 4, average_last: 3}
-""",
-        encoding="utf-8",
+def toy(tmp_path_factory):
+    return write_toy(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def whole(toy, cache, tmp_path_factory):
+    """A run that nothing interrupted; with how long it took."""
+    folder = tmp_path_factory.mktemp("whole")
+    begun = time.monotonic()
+    code, text = finish(start(arguments(toy, folder / "run", cache=cache), folder / "out"), folder / "out")
+    assert code == 0, text
+    assert "of them padding" in text and "the mean of 3 checkpoints" in text
+    (folder / "run" / "took").write_text(str(time.monotonic() - begun))
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def stopped(toy, cache, whole, tmp_path_factory):
+    """A run that got SIGTERM while it wrote the log of step 4: (its folder, exit code, what it said)."""
+    output = tmp_path_factory.mktemp("stopped") / "run"
+    asked = partial(interrupt, 2, str(output / "log.jsonl"), signal.SIGTERM)
+    log = output.parent / "out"
+    return output, *finish(start(arguments(toy, output, cache=cache), log, before=asked), log)
+
+
+def flip_byte(file: Path, place: int | None = None, bit: int = 0):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 1 << bit
+    file.write_bytes(content)
+
+
+def names(run: Path) -> list[str]:
+    return [folder.name for folder in checkpoints(run)]
+
+
+def assert_same_run(run: Path, expected: Path):
+    """Every loss logged and every weight of the last checkpoint and of the mean, to the bit."""
+    for key in ("loss", "validation_loss", "learning_rate"):
+        assert logged(run, key) == logged(expected, key)
+    for folder in (names(expected)[-1], "model"):
+        weights, others = (load_file(each / folder / "model.safetensors") for each in (run, expected))
+        assert weights.keys() == others.keys()
+        assert all(torch.equal(weights[name], others[name]) for name in others), folder
+
+
+# The schedule and the optimisers -------------------------------------------------------------------------------------
+
+
+def test_learning_rate_is_equation_3():
+    settings = Optimisation(warmup_steps=4000)
+    for step in (1, 100, 3999, 4000, 4001, 100_000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert learning_rate(step, 512, settings) == pytest.approx(expected, rel=1e-12)
+    assert learning_rate(4000, 512, settings) == pytest.approx(6.9877e-4, rel=1e-4)  # its peak
+    assert learning_rate(10, 512, Optimisation(learning_rate_scale=2.0)) == 2 * learning_rate(10, 512, Optimisation())
+
+
+def test_cooldown_reaches_zero_after_the_last_step():
+    plain, cooled = Optimisation(max_steps=1000), Optimisation(max_steps=1000, cooldown_steps=100)
+    assert learning_rate(900, 512, cooled) == learning_rate(900, 512, plain)
+    assert learning_rate(951, 512, cooled) == pytest.approx(0.5 * learning_rate(951, 512, plain))
+    assert learning_rate(1000, 512, cooled) == pytest.approx(0.01 * learning_rate(1000, 512, plain))
+
+
+def test_adam_is_the_papers_and_muon_takes_the_matrices_inside_the_layers(tiny_model):
+    model = tiny_model()
+    (adam,) = build_optimisers(model, Optimisation())
+    assert (adam.defaults["betas"], adam.defaults["eps"], adam.defaults["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
+    adam, muon = build_optimisers(model, Optimisation(optimiser="muon"))
+    of_muon = {id(p) for group in muon.param_groups for p in group["params"]}
+    of_adam = {id(p) for group in adam.param_groups for p in group["params"]}
+    parameters = dict(model.named_parameters())
+    assert of_muon | of_adam == set(map(id, parameters.values())) and not of_muon & of_adam
+    inside = {name for name in parameters if "layers." in name and name.endswith("weight") and "norm" not in name}
+    assert {name for name in parameters if id(parameters[name]) in of_muon} == inside
+    assert muon.defaults["weight_decay"] == 0
+
+
+# A whole run ---------------------------------------------------------------------------------------------------------
+
+
+def test_learns(whole):
+    losses, rates = logged(whole), logged(whole, "learning_rate")
+    assert list(losses) == [2, 4, 6, 8, 10, 12]
+    assert losses[12] < losses[2] - 1
+    assert list(logged(whole, "validation_loss")) == [4, 8, 12]
+    assert rates == {step: pytest.approx(32**-0.5 * min(step**-0.5, step * 4**-1.5)) for step in rates}
+
+
+def test_old_checkpoints_go_and_the_last_ones_are_averaged(whole):
+    folders = checkpoints(whole)
+    assert names(whole) == [f"checkpoint-{step:07d}" for step in (6, 9, 12)]
+    # What only a run that goes on needs stays with the last two.
+    assert [(folder / "optimizer.safetensors").exists() for folder in folders] == [False, True, True]
+    mean = average_checkpoints(folder / "model.safetensors" for folder in folders)
+    model = AutoModelForSeq2SeqLM.from_pretrained(whole / "model")
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, mean[name])
+    facts = json.loads((whole / "model" / "training.json").read_text())
+    assert facts["averaged_steps"] == [6, 9, 12] and facts["steps"] == STEPS
+    assert AutoTokenizer.from_pretrained(whole / "model")("one.").input_ids[-1] == model.config.eos_token_id
+
+
+def test_held_out_pairs_are_written_down(whole, toy):
+    held_out = (whole / "held_out.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(held_out) == 10 == len({line.split("\t")[0] for line in held_out})
+
+
+# Going on ------------------------------------------------------------------------------------------------------------
+
+
+def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, whole, tmp_path):
+    """SIGKILL when files of the run are touched, which is when they might be left half done, and at any other time."""
+    rng, output, log = random.Random(7), tmp_path / "run", tmp_path / "out"
+    command, killed = arguments(toy, output, cache=cache), 0
+    for attempt in range(9):
+        if attempt % 3 == 2:
+            process = start(command, log)
+            process.join(rng.uniform(0.3, 0.9) * float((whole / "took").read_text()))
+            process.kill()
+        else:
+            process = start(command, log, before=partial(interrupt, rng.randint(30, 90), str(output), signal.SIGKILL))
+        code, text = finish(process, log)
+        assert code in (0, -signal.SIGKILL), text
+        killed += code != 0
+    code, text = finish(start(command, log), log)
+    assert code == 0, text
+    assert killed >= 3 and "going on from" in text
+    assert_same_run(output, whole)
+
+
+def test_sigterm_saves_and_says_how_to_go_on(stopped):
+    output, code, text = stopped
+    assert code == 1
+    assert "Stopped after step 5, which is saved; the same command goes on from there." in text
+    assert "Traceback" not in text
+    assert names(output)[-1] == "checkpoint-0000005"
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(toy, cache, whole, stopped, tmp_path):
+    """From where SIGTERM stopped it, whose checkpoint is not among those that are averaged in the end."""
+    output, log = copy_run(stopped[0], tmp_path / "run"), tmp_path / "out"
+    sizes = [(output / "checkpoint-0000005" / f"{part}.safetensors").stat().st_size for part in ("model", "optimizer")]
+    assert sizes[0] < sizes[1]
+    command = arguments(toy, output, cache=cache)
+    code, text = finish(start(command, log, before=partial(limit_files, sum(sizes) // 2)), log)
+    assert code == 1
+    assert "checkpoint-0000006 could not be written" in text and "File too large" in text
+    assert f"The last whole checkpoint is {output / 'checkpoint-0000005'}" in text
+    assert "Traceback" not in text
+    assert names(output) == ["checkpoint-0000003", "checkpoint-0000005"]
+    assert not list(output.glob("*.partial"))
+    assert is_damaged(checkpoints(output)[-1]) is None
+    code, text = finish(start(command, log), log)
+    assert code == 0, text
+    assert_same_run(output, whole)
+    assert names(output) == names(whole)
+
+
+def test_no_room_for_the_log_ends_in_a_sentence_too(toy, cache, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Report, "log", full)
+    monkeypatch.setattr(sys, "argv", ["train", *arguments(toy, tmp_path, "optimisation.max_steps=2", cache=cache)])
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        with pytest.raises(SystemExit, match="No space left on device"):
+            train.main()
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), handlers, strict=True):
+            signal.signal(number, handler)
+
+
+def test_every_flipped_bit_of_a_checkpoint_is_found(whole, tmp_path):
+    rng = random.Random(1)
+    folder = checkpoints(copy_run(whole, tmp_path / "run"))[-1]
+    assert is_damaged(folder) is None
+    place = json.loads((folder / "state.json").read_text())
+    for file in sorted(folder.iterdir()):
+        content = file.read_bytes()
+        for _ in range(40):
+            flip_byte(file, rng.randrange(len(content)), rng.randrange(8))
+            if is_damaged(folder) is None:  # then it says what it said
+                found = json.loads((folder / "state.json").read_text())
+                assert file.name == "state.json" and all(found[key] == place[key] for key in PLACE)
+            file.write_bytes(content)
+        file.write_bytes(content[:-1])
+        assert is_damaged(folder), f"{file} is cut off"
+        file.unlink()
+        assert is_damaged(folder), f"{file} is gone"
+        file.write_bytes(content)
+    assert is_damaged(folder) is None
+
+
+def test_a_damaged_checkpoint_is_left_out_and_the_one_before_is_used(toy, cache, whole, tmp_path, capsys):
+    output = copy_run(whole, tmp_path / "run")
+    flip_byte(output / "checkpoint-0000012" / "model.safetensors")
+    with pytest.warns(UserWarning, match=r"checkpoint-0000012 is left out: model\.safetensors has changed"):
+        run_here(toy, output, cache=cache)
+    assert f"going on from {output / 'checkpoint-0000009'}" in capsys.readouterr().out
+    assert_same_run(output, whole)
+
+
+@pytest.mark.filterwarnings("ignore:.*is left out")
+def test_damage_everywhere_is_an_error(toy, cache, whole, tmp_path):
+    output = copy_run(whole, tmp_path / "run")
+    for folder in checkpoints(output):
+        (folder / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"No checkpoint in .*run can be gone on from; move them away"):
+        run_here(toy, output, cache=cache)
+
+
+def test_damaged_weights_are_not_averaged(toy, cache, whole, tmp_path):
+    output = copy_run(whole, tmp_path / "run")
+    flip_byte(output / "checkpoint-0000006" / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"checkpoint-0000006 cannot be averaged: model\.safetensors has changed"):
+        run_here(toy, output, cache=cache)
+    assert not (output / "model").exists()
+
+
+def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_path):
+    output = copy_run(whole, tmp_path / "run")
+    overrides = ["seed=1", "data.max_length=64", "optimisation.adam_beta2=0.99", "optimisation.max_steps=14"]
+    with pytest.raises(ValueError, match="different are: (.*)[.] Set") as error:
+        run_here(toy, output, *overrides, cache=cache)
+    assert "data.max_length, seed, optimisation.adam_beta2. Set" in str(error.value)
+    run_here(toy, output, "optimisation.max_steps=14", "optimisation.micro_batches=2", "name=longer", cache=cache)
+    assert [step for step in logged(output) if step > STEPS] == [14]
+    assert {step: loss for step, loss in logged(output).items() if step <= STEPS} == logged(whole)
+    assert names(output) == [f"checkpoint-{step:07d}" for step in (9, 12, 14)]
+
+
+@pytest.mark.parametrize("settings", [["optimisation.optimiser=muon"], ["data.streaming=true", "data.window=60"]])
+def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
+    if "streaming" in settings[0]:
+        settings = [*settings, "data.train.0.held_out=0", "data.joined=0.0"]
+    for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
+        run_here(toy, output, f"optimisation.max_steps={steps}", *settings, cache=cache)
+    losses = logged(tmp_path / "run")
+    assert list(losses) == [2, 4, 6] and losses == logged(tmp_path / "whole")
+    weights = [load_file(tmp_path / name / "checkpoint-0000006/model.safetensors") for name in ("run", "whole")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+# Ways to compute the same ---------------------------------------------------------------------------------------
+
+
+def test_micro_batches_do_not_change_the_losses(toy, cache, tmp_path):
+    """Some batches have fewer pairs than parts."""
+    overrides = ["model.dropout=0.0", "optimisation.max_steps=6", "optimisation.batch_tokens=20", "data.max_length=18"]
+    for name, parts in (("whole", 1), ("parts", 3)):
+        run_here(toy, tmp_path / name, *overrides, f"optimisation.micro_batches={parts}", cache=cache)
+    assert logged(tmp_path / "parts") == pytest.approx(logged(tmp_path / "whole"), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "setting, tolerance",
+    [
+        ("gradient_checkpointing=true", 1e-6),  # and the same dropout
+        ("workers=1", 0),
+        ("precision=bfloat16", 0.02),
+        ("attention=sdpa", None),
+    ],
+)
+def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, setting, tolerance):
+    run_here(toy, tmp_path, "optimisation.max_steps=4", f"optimisation.{setting}", cache=cache)
+    expected = {step: loss for step, loss in logged(whole).items() if step <= 4}
+    # Fused attention draws other dropout masks.
+    tolerance = 0.1 if tolerance is None else tolerance
+    assert logged(tmp_path) == pytest.approx(expected, rel=tolerance, abs=0)
+
+
+@pytest.mark.slow  # compiling takes a minute
+def test_compiled_losses_are_the_same(toy, cache, tmp_path):
+    for name in ("false", "true"):
+        overrides = ["model.dropout=0.0", "optimisation.max_steps=4", f"optimisation.compile={name}"]
+        run_here(toy, tmp_path / name, *overrides, cache=cache)
+    assert logged(tmp_path / "true") == pytest.approx(logged(tmp_path / "false"), rel=1e-4)
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.05, None])
+def test_gradients_are_clipped_when_asked(toy, cache, tmp_path, max_grad_norm):
+    overrides = ["optimisation.max_steps=3", f"optimisation.max_grad_norm={max_grad_norm or 'null'}"]
+    run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
+    norms = []
+    run.optimisers[0].register_step_pre_hook(
+        lambda *_: norms.append(math.sqrt(sum(float(p.grad.square().sum()) for p in run.model.parameters())))
     )
-    return folder
+    run.train()
+    assert len(norms) == 3
+    if max_grad_norm:
+        assert norms == pytest.approx([0.05] * 3, rel=1e-3)
+    else:
+        assert min(norms) > 0.1
 
 
-def run_training(data_folder, output, *overrides):
-    run = Run(load_recipe(data_folder / "recipe.yaml", overrides), data_folder, output)
-    run.resume()
+def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path):
+    overrides = ["preset=null", "vocab_size=null", "model={dropout: 0.3}", f"initial={whole / 'model'}"]
+    recipe = load_recipe(toy / "recipe.yaml", [*overrides, "optimisation.max_steps=1", "data.train.0.held_out=0"])
+    run = Run(recipe, toy, tmp_path, cache)
+    expected = load_file(whole / "model" / "model.safetensors")
+    parameters = dict(run.model.named_parameters())
+    assert all(torch.equal(parameters[name], expected[name]) for name in parameters)
+    assert run.config.dropout == 0.3
+    assert run.tokenizer.get_vocab() == AutoTokenizer.from_pretrained(whole / "model").get_vocab()
     run.train()
     run.finish()
+    tokenizers = [json.loads((each / "model" / "tokenizer.json").read_text()) for each in (tmp_path, whole)]
+    assert tokenizers[0] == tokenizers[1]
+    assert not (tmp_path / "tokenizer").exists()
 
 
-def run_command(data_folder, output, *overrides):
-    command = [sys.executable, "-m", "training.train", data_folder / "recipe.yaml", "--data", data_folder]
-    command += ["--output", output, *(x for override in overrides for x in ("--set", override))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+# Failures ------------------------------------------------------------------------------------------------------------
 
 
-def losses(output):
-    lines = map(json.loads, (output / "log.jsonl").read_text().splitlines())
-    return {line["step"]: line["loss"] for line in lines if "loss" in line}
+def assert_finite(run: Path):
+    for folder in checkpoints(run):
+        for file in folder.glob("*.safetensors"):
+            assert all(tensor.isfinite().all() for tensor in load_file(file).values()), file
 
 
-@pytest.fixture(scope="module")
-def finished_run(data_folder, tmp_path_factory):
-    output = tmp_path_factory.mktemp("run")
-    result = run_command(data_folder, output)
-    assert result.returncode == 0, result.stderr
-    return output
+def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, tmp_path, monkeypatch):
+    """Even where many steps pass between two reports."""
+    run = Run(load_recipe(toy / "recipe.yaml", ["checkpointing.log_steps=50"]), toy, tmp_path, cache)
+    batches, original = {}, Run._loss
+
+    def loss(self, batch, **arguments):
+        if self.model.training:
+            batches[self.step] = batch["labels"]
+        return original(self, batch, **arguments) * (math.nan if self.step == 4 else 1)
+
+    monkeypatch.setattr(Run, "_loss", loss)
+    with pytest.raises(DivergenceError, match=r"The loss is nan at step 4 \(epoch 0, batch 4, pairs \[") as error:
+        run.train()
+    pairs = json.loads(str(error.value).partition("pairs ")[2].partition(")")[0])
+    expected = sorted(run.corpus.pairs[i][1].tolist() for i in pairs)
+    assert sorted(row[row != -100].tolist() for row in batches[4]) == expected
+    assert names(tmp_path) == ["checkpoint-0000003"]
+    assert_finite(tmp_path)
 
 
-class TestSchedule:
-    def test_equation_3(self):
-        settings = Optimisation(warmup_steps=4000)
-        for step in (1, 100, 3999, 4000, 4001, 100_000):
-            expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-            assert learning_rate(step, 512, settings) == pytest.approx(expected, rel=1e-12)
-        assert learning_rate(4000, 512, settings) == pytest.approx(6.9877e-4, rel=1e-4)  # its peak
-
-    def test_cooldown_reaches_zero_after_the_last_step(self):
-        plain, cooled = Optimisation(max_steps=1000), Optimisation(max_steps=1000, cooldown_steps=100)
-        assert learning_rate(900, 512, cooled) == learning_rate(900, 512, plain)
-        assert learning_rate(951, 512, cooled) == pytest.approx(0.5 * learning_rate(951, 512, plain))
-        assert learning_rate(1000, 512, cooled) == pytest.approx(0.01 * learning_rate(1000, 512, plain))
+def test_weights_that_are_no_numbers_are_not_saved(toy, cache, tmp_path):
+    """A gradient can overflow where the loss does not; the next loss would come after the checkpoint."""
+    run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path, cache)
+    weight = next(weight for name, weight in run.model.named_parameters() if name.endswith("fc2.weight"))
+    weight.register_hook(lambda gradient: gradient * (math.nan if run.step == 6 else 1))
+    with pytest.raises(CheckpointError, match=r"0000006 is not written: model\..*fc2\.weight.* not finite"):
+        run.train()
+    assert names(tmp_path) == ["checkpoint-0000003"]
+    assert_finite(tmp_path)
 
 
-class TestData:
-    def test_reads_xz_and_keeps_tagged_lines_only(self, data_folder):
-        everything = read_pairs(Source("train.tsv.xz"), data_folder)
-        good = read_pairs(Source("train.tsv.xz", tag_column=2, tags=["good"]), data_folder)
-        assert everything == list(toy_pairs(400))
-        assert good == [pair for i, pair in enumerate(everything) if i % 4]
-
-    def test_names_the_line_that_has_too_few_columns(self, tmp_path):
-        (tmp_path / "bad.tsv").write_text("a\tb\nc\n")
-        with pytest.raises(ValueError, match=r"bad\.tsv, line 2"):
-            read_pairs(Source("bad.tsv"), tmp_path)
-
-    def test_refuses_what_is_not_utf8(self, tmp_path):
-        (tmp_path / "latin1.tsv").write_bytes("für\tfor\n".encode("latin-1"))
-        with pytest.raises(ValueError, match="not UTF-8"):
-            read_pairs(Source("latin1.tsv"), tmp_path)
-
-    def test_nothing_held_out_is_left_in_training(self):
-        pairs = list(toy_pairs(500))
-        held_out, rest = hold_out(pairs, 40, seed=3)
-        assert len(held_out) == len({source for source, _ in held_out}) == 40
-        assert set(held_out) <= set(pairs)
-        assert not {s for s, _ in held_out} & {s for s, _ in rest}
-        assert not {t for _, t in held_out} & {t for _, t in rest}
-        assert hold_out(pairs, 40, seed=3) == (held_out, rest)
-        assert hold_out(pairs, 40, seed=4)[0] != held_out
-
-    def test_held_out_pairs_do_not_come_in_through_another_source(self, data_folder):
-        held = Source("train.tsv.xz", tag_column=2, tags=["good"], held_out=10)
-        training, _, held_out = load_split(Data([held, Source("train.tsv.xz")], []), data_folder, seed=1)
-        assert not {s for s, _ in held_out} & {s for s, _ in training}
-        assert len(training) == len(set(training))
-
-    def test_filters_count_what_they_drop(self):
-        tokenizer = learn_tokenizer(["ab"] * 5, 259)  # every letter of the pairs is a token of its own
-        pairs = [("xyz", "xyz"), ("", "x"), ("x" * 120, "x" * 120), ("x" * 40, "x")]
-        kept, dropped = tokenise(pairs, tokenizer, Data([], [], max_length=100, max_ratio=3.0))
-        assert len(kept) == 1
-        assert dropped == {"empty": 1, "longer than max_length": 1, "beyond max_ratio": 1}
-        assert kept.sources[0][-1] == tokenizer.eos_token_id
-
-    @settings(max_examples=50, deadline=None)
-    @given(st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), min_size=1, max_size=80), st.integers(40, 300))
-    def test_batches_hold_every_pair_once_within_the_budget(self, lengths, budget):
-        pairs = TokenisedPairs([np.ones(s) for s, _ in lengths], [np.ones(t) for _, t in lengths])
-        plan = plan_batches(pairs, budget, seed=1, epoch=0)
-        assert sorted(np.concatenate(plan)) == list(range(len(lengths)))
-        assert all(max(max(lengths[i]) for i in batch) * len(batch) <= budget for batch in plan)
-
-    def test_batches_are_planned_by_seed_and_epoch_with_little_padding(self):
-        rng = np.random.default_rng(0)
-        lengths = rng.integers(3, 40, size=(4000, 1)) + rng.integers(0, 4, size=(4000, 2))
-        pairs = TokenisedPairs([np.ones(s) for s, _ in lengths], [np.ones(t) for _, t in lengths])
-        plan = plan_batches(pairs, 2000, seed=1, epoch=0)
-        again = plan_batches(pairs, 2000, seed=1, epoch=0)
-        assert all(np.array_equal(a, b) for a, b in zip(plan, again, strict=True))
-        other = plan_batches(pairs, 2000, seed=1, epoch=1)
-        assert {tuple(sorted(b)) for b in plan} != {tuple(sorted(b)) for b in other}
-        padded = sum(lengths[b, 1].max() * len(b) for b in plan)
-        assert lengths[:, 1].sum() / padded > 0.95
-
-    def test_collate_pads_sources_with_pad_and_labels_with_minus_100(self):
-        pairs = TokenisedPairs([np.array([5, 1]), np.array([6, 7, 1])], [np.array([8, 9, 1]), np.array([1])])
-        batch = collate(pairs, [0, 1], pad_token_id=0)
-        assert batch["input_ids"].tolist() == [[5, 1, 0], [6, 7, 1]]
-        assert batch["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
-        assert batch["labels"].tolist() == [[8, 9, 1], [1, -100, -100]]
-
-    def test_share_keeps_every_pair(self):
-        parts = list(share(np.arange(10), 3))
-        assert np.concatenate(parts).tolist() == list(range(10))
-        assert [len(part) for part in parts] == [4, 3, 3]
+def test_a_wrong_recipe_ends_before_anything_is_written(toy, tmp_path):
+    log = tmp_path / "out"
+    code, text = finish(start(arguments(toy, tmp_path / "run", "optimisation.max_step=3"), log), log)
+    assert code == 2
+    assert "optimisation.max_step is unknown" in text and "Traceback" not in text
+    assert not (tmp_path / "run").exists()
 
 
-class TestRecipe:
-    def test_every_problem_is_named_at_once(self, data_folder):
-        overrides = ["optimisation.max_step=3", "vocab_size=many", "optimisation.precision=int8", "colour=red"]
-        with pytest.raises(ValueError) as error:
-            load_recipe(data_folder / "recipe.yaml", overrides)
-        for name in ("optimisation.max_step is unknown", "vocab_size is 'many'", "precision is 'int8'", "colour"):
-            assert name in str(error.value)
-
-    def test_a_wrong_recipe_ends_before_anything_is_written(self, data_folder, tmp_path):
-        result = run_command(data_folder, tmp_path / "run", "optimisation.max_step=3")
-        assert result.returncode == 2
-        assert "optimisation.max_step is unknown" in result.stderr
-        assert "Traceback" not in result.stderr
-        assert not (tmp_path / "run").exists()
-
-    def test_recipes_that_ship_are_valid(self, pytestconfig):
-        paths = list((pytestconfig.rootpath / "training" / "recipes").glob("*.yaml"))
-        assert paths
-        for path in paths:
-            assert load_recipe(path).name == path.stem
+def test_data_that_is_not_there_ends_in_a_sentence(toy, tmp_path):
+    log = tmp_path / "out"
+    command = arguments(toy, tmp_path / "run", "data.train.0.path=none.tsv")
+    code, text = finish(start(command, log), log)
+    assert code == 2
+    assert "none.tsv" in text and "Traceback" not in text
 
 
-class TestRun:
-    def test_learns(self, finished_run):
-        trace = losses(finished_run)
-        assert list(trace) == list(range(1, 9))
-        assert trace[8] < trace[1]
-
-    def test_a_killed_run_goes_on_with_identical_losses(self, data_folder, finished_run, tmp_path, capsys):
-        run_training(data_folder, tmp_path, "optimisation.max_steps=5")
-        # What a kill leaves: steps after the last whole checkpoint are lost, a partial folder lies about.
-        for folder in tmp_path.glob("checkpoint-0000005"):
-            folder.rename(folder.with_suffix(".partial"))
-        run_training(data_folder, tmp_path)
-        assert f"going on from {tmp_path / 'checkpoint-0000004'}" in capsys.readouterr().out
-        assert losses(tmp_path) == losses(finished_run)
-        weights = [load_file(run / "model" / "model.safetensors") for run in (tmp_path, finished_run)]
-        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
-
-    def test_micro_batches_do_not_change_the_losses(self, data_folder, finished_run, tmp_path):
-        overrides = ["model.dropout=0.0", "optimisation.max_steps=4"]
-        for name, parts in (("whole", 1), ("parts", 3)):
-            run_training(data_folder, tmp_path / name, *overrides, f"optimisation.micro_batches={parts}")
-        whole, parts = losses(tmp_path / "whole"), losses(tmp_path / "parts")
-        assert whole == pytest.approx(parts, rel=1e-4)
-
-    def test_old_checkpoints_go_and_the_last_ones_are_averaged(self, finished_run):
-        folders = sorted(finished_run.glob("checkpoint-*"))
-        assert [folder.name for folder in folders] == [f"checkpoint-{step:07d}" for step in (4, 6, 8)]
-        mean = average_checkpoints(folder / "model.safetensors" for folder in folders)
-        model = AutoModelForSeq2SeqLM.from_pretrained(finished_run / "model")
-        for name, parameter in model.named_parameters():
-            torch.testing.assert_close(parameter, mean[name])
-        facts = json.loads((finished_run / "model" / "training.json").read_text())
-        assert facts["averaged_steps"] == [4, 6, 8] and facts["steps"] == 8
+def test_files_and_folders_are_written_whole_or_not_at_all(tmp_path):
+    for writer, content in ((whole_folder, "result/half"), (whole_file, "result.txt")):
+        with pytest.raises(RuntimeError), writer(tmp_path / Path(content).parts[0]) as partial:
+            (partial / "half" if partial.is_dir() else partial).write_text("...")
+            raise RuntimeError
+    assert not list(tmp_path.iterdir())
 
 
-class TestAverage:
-    def test_mean_in_float32(self, tmp_path):
-        for i, value in enumerate((1.0, 2.0, 6.0)):
-            save_file({"w": torch.full((2,), value, dtype=torch.bfloat16)}, tmp_path / f"{i}.safetensors")
-        mean = average_checkpoints(sorted(tmp_path.iterdir()))
-        assert mean["w"].dtype == torch.float32 and mean["w"].tolist() == [3.0, 3.0]
-
-    def test_refuses_what_does_not_fit_together(self, tmp_path):
-        save_file({"w": torch.zeros(2)}, tmp_path / "a.safetensors")
-        save_file({"w": torch.zeros(3)}, tmp_path / "b.safetensors")
-        with pytest.raises(ValueError, match="b.safetensors"):
-            average_checkpoints(sorted(tmp_path.iterdir()))
-        with pytest.raises(ValueError, match="no checkpoints"):
-            average_checkpoints([])
-
-
-def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "result") as folder:
-        (folder / "half").write_text("...")
-        raise RuntimeError
-    assert not (tmp_path / "result").exists()
-
-
-def test_scores_are_sacrebleus(finished_run):
-    import sacrebleu
-
-    translations, references = ["a b c d e", "f g h i"], ["a b c d f", "f g h i"]
-    scores = score(translations, references)
-    assert scores["sacreBLEU"]["value"] == round(sacrebleu.corpus_bleu(translations, [references]).score, 2)
-    assert "tok:13a" in scores["sacreBLEU"]["signature"] and "case:mixed" in scores["sacreBLEU"]["signature"]
-
-
-def test_release_and_card(data_folder, finished_run, tmp_path, monkeypatch):
-    """The three commands of training/release.py make what cards and the command line read."""
-    checkpoint, card = tmp_path / "toy-en-de", tmp_path / "card"
-    release_weights(finished_run, checkpoint)
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        [*map(str, ["evaluate", checkpoint, "--recipe", data_folder / "recipe.yaml", "--data", data_folder])]
-        + ["--output", str(card / "scores.json")],
-    )
-    evaluate()
-    write_card(checkpoint, card)
-    text = (card / "README.md").read_text(encoding="utf-8")
-    assert text == (checkpoint / "README.md").read_text(encoding="utf-8")
-    assert "> A toy." in text and "Toy, less 10 pairs held out" in text and "Toy, held out | 10 |" in text
-    about = json.loads((checkpoint / "about.json").read_text(encoding="utf-8"))
-    assert 0 <= about["bytes"] - (checkpoint / "model.safetensors").stat().st_size < 500_000
-    assert {score["dataset"] for score in about["scores"]} == {"Toy test", "Toy, held out"}
-    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
-    assert {tensor.dtype for tensor in load_file(checkpoint / "model.safetensors").values()} == {torch.float16}
-    assert model.dtype == torch.float32
-    assert about["parameters"] == model.num_parameters()
-    assert (model.generation_config.num_beams, model.generation_config.length_penalty) == (4, 0.6)
-    assert AutoTokenizer.from_pretrained(checkpoint)("one.").input_ids[-1] == model.config.eos_token_id
+def test_a_folder_takes_the_place_of_another(tmp_path):
+    for text in ("old", "new"):
+        with whole_folder(tmp_path / "result") as folder:
+            (folder / text).write_text(text)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["result", "result/new"]

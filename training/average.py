@@ -1,28 +1,45 @@
-"""The mean of checkpoints (section 6.1), in float32: `python -m training.average OUTPUT CHECKPOINT CHECKPOINT ...`."""
+"""The mean of checkpoints (section 6.1), in float32.
+
+python -m training.average OUTPUT.safetensors RUN --last 5                  # the last five checkpoints of a run
+python -m training.average OUTPUT.safetensors CHECKPOINT CHECKPOINT ...     # safetensors files, or folders of them
+"""
 
 import argparse
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+
+from .files import whole_file
+
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
-    """The mean of safetensors files that hold the same tensors, one file in memory at a time.
+    """The mean of checkpoints that hold the same tensors, one of them in memory at a time.
+
+    Each of `paths` is a safetensors file or a folder with the weights of a model in such files.
 
     Raises:
-        ValueError: no files, or their tensors differ in name or shape; the message names the file.
+        FileNotFoundError: one of them is not there, or holds no weights.
+        ValueError: there are none, one is damaged or no safetensors file, its tensors differ in name or shape from
+            those before it, or they are not all finite; the message names the file and the tensors.
     """
     total: dict[str, torch.Tensor] = {}
     count = 0
     for count, path in enumerate(paths, start=1):
-        tensors = load_file(path)
+        tensors = load_weights(Path(path))
+        for name, tensor in tensors.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{path}: {name} has values that are not finite.")
         if count == 1:
             total = {name: tensor.to(torch.float64) for name, tensor in tensors.items()}
             continue
-        if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in total.items()}:
-            raise ValueError(f"{path} does not hold the same tensors as the files before it.")
+        check_tensors(path, tensors, total)
         for name, tensor in tensors.items():
             total[name] += tensor
     if not count:
@@ -30,12 +47,94 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
     return {name: (tensor / count).to(torch.float32) for name, tensor in total.items()}
 
 
+def load_weights(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a safetensors file, or of all such files of a model's folder."""
+    if path.is_dir():
+        if (path / INDEX).is_file():
+            parts = set(json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+            return {name: tensor for part in sorted(parts) for name, tensor in load_weights(path / part).items()}
+        if not (path / WEIGHTS).is_file():
+            raise FileNotFoundError(f"{path} holds no {WEIGHTS}.")
+        path = path / WEIGHTS
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file or folder {path}.")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        start = path.read_bytes()[:2]
+        if start == b"PK" or start[:1] == b"\x80":
+            raise ValueError(
+                f"{path} is a pickle, which can run code when it is read; only safetensors files are averaged."
+            ) from error
+        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
+
+
+def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], others: dict[str, torch.Tensor]):
+    """Refuses tensors that differ from the `others` in name or shape."""
+    problems = [f"{name} is missing" for name in others if name not in tensors]
+    problems += [f"{name} is not in the checkpoints before it" for name in tensors if name not in others]
+    problems += [
+        f"{name} has shape {list(tensor.shape)} instead of {list(others[name].shape)}"
+        for name, tensor in tensors.items()
+        if name in others and tensor.shape != others[name].shape
+    ]
+    if problems:
+        shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
+        raise ValueError(f"{path} does not fit the checkpoints before it: {shown}.")
+
+
+def last_checkpoints(run: Path, count: int) -> list[Path]:
+    """The last `count` whole checkpoints of a run's folder, oldest first.
+
+    Raises:
+        ValueError: it has fewer.
+    """
+    steps = {
+        int(folder.name.removeprefix("checkpoint-")): folder
+        for folder in run.glob("checkpoint-*")
+        if folder.name.removeprefix("checkpoint-").isdigit()
+    }
+    if count < 1 or len(steps) < count:
+        raise ValueError(f"{run} has {len(steps)} checkpoints; --last {count} needs between 1 and that many.")
+    return [steps[step] for step in sorted(steps)][-count:]
+
+
+def chosen_checkpoints(paths: list[Path], last: int | None) -> list[Path]:
+    """The checkpoints that the command line names.
+
+    Raises:
+        ValueError: it does not name them clearly.
+    """
+    runs = [path for path in paths if path.is_dir() and not (path / WEIGHTS).exists() and [*path.glob("checkpoint-*")]]
+    if last is not None:
+        if len(paths) != 1:
+            raise ValueError("--last takes the checkpoints of one run: give its folder and nothing else.")
+        return last_checkpoints(paths[0], last)
+    if runs:
+        raise ValueError(f"{runs[0]} is a run of several checkpoints: say how many of them with --last N.")
+    return paths
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="python -m training.average", description=__doc__)
-    parser.add_argument("output", type=Path, help="the safetensors file to write")
-    parser.add_argument("checkpoints", type=Path, nargs="+", help="safetensors files")
+    parser = argparse.ArgumentParser(
+        prog="python -m training.average", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", metavar="OUTPUT", type=Path, help="the .safetensors file to write")
+    parser.add_argument(
+        "checkpoints", metavar="CHECKPOINT", type=Path, nargs="+", help="safetensors files, model folders, or one run"
+    )
+    parser.add_argument("--last", type=int, metavar="N", help="the last N checkpoints of a run's folder")
     arguments = parser.parse_args()
-    save_file(average_checkpoints(arguments.checkpoints), arguments.output)
+    if arguments.output.suffix != ".safetensors" or arguments.output.is_dir():
+        parser.error(f"{arguments.output} is not the name of a .safetensors file; OUTPUT comes first.")
+    try:
+        paths = chosen_checkpoints(arguments.checkpoints, arguments.last)
+        mean = average_checkpoints(paths)
+        with whole_file(arguments.output) as file:
+            save_file(mean, file, metadata={"format": "pt"})
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    print(f"{arguments.output} holds the mean of:", *paths, sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -1,148 +1,364 @@
-"""Parallel text: reading, setting apart, tokenising, and batches with a token budget (section 5.1)."""
+"""Parallel text: reading, setting apart, tokenising once into an Arrow cache, and mixing (section 5.1)."""
 
-import gzip
-import lzma
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
+import pyarrow as pa
+from filelock import FileLock
 from transformers import PreTrainedTokenizerBase
 
+from .files import read_lines, whole_file
 from .recipe import Data, Source
 
 
 Pair = tuple[str, str]
 
 
-def read_pairs(source: Source, folder: str | Path) -> list[Pair]:
-    """The pairs of a parallel file, in its order.
+# Reading
+
+
+def iterate_pairs(source: Source, folder: str | Path = ".", streaming: bool = False) -> Iterator[Pair]:
+    """The pairs of a source in its order, few of them in memory; with `streaming` nothing is downloaded beforehand.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a line has too few columns, or the file is not UTF-8; the message names file and line.
+        ValueError: a line has too few columns, two files differ in length, or the text is not UTF-8; the message names
+            file and line.
     """
-    path = Path(folder) / source.path
-    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-    pairs = []
-    try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
-            for number, line in enumerate(lines, start=1):
-                columns = line.rstrip("\n").split("\t")
-                if len(columns) <= max(source.source_column, source.target_column, source.tag_column or 0):
-                    raise ValueError(f"{path}, line {number}: only {len(columns)} columns.")
-                if not source.tags or columns[source.tag_column] in source.tags:
-                    pairs.append((columns[source.source_column], columns[source.target_column]))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: {error}") from error
-    return pairs
+    for row in _rows(source, Path(folder), streaming):
+        if not source.tags or row[2] in source.tags:
+            yield row[:2]
 
 
-def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """(`count` pairs drawn by `seed`, no source twice; all pairs that share neither side with any of them)."""
+def read_pairs(source: Source, folder: str | Path = ".") -> list[Pair]:
+    return list(iterate_pairs(source, folder))
+
+
+def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
+    """(source, target), with the tag as a third where tags are asked for."""
+    if source.target_path:
+        paths = folder / source.path, folder / source.target_path
+        for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
+            if None in row:
+                raise ValueError(
+                    f"{paths[row.index(None)]} ends before line {number}, {paths[row[0] is None]} does not."
+                )
+            yield row
+        return
+    columns = [
+        0 if source.source_column is None else source.source_column,
+        1 if source.target_column is None else source.target_column,
+    ]
+    if source.tags:
+        columns.append(source.tag_column)
+    if source.dataset:
+        rows, pick, place = load_hub_dataset(source, streaming), _value, f"{source.dataset}, example"
+    else:
+        rows, place = read_lines(folder / source.path), f"{folder / source.path}, line"
+        pick = _json_value if ".jsonl" in Path(source.path).suffixes else _tab_value
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield tuple(pick(row, column) for column in columns)
+        except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{place} {number}: no text in column {columns}: {error!r}.") from error
+
+
+def load_hub_dataset(source: Source, streaming: bool = False):
+    # Whoever reads files alone need not wait for this import.
+    from datasets import load_dataset
+
+    name, settings = (source.dataset, source.config), {"split": source.split, "revision": source.revision}
+    return load_dataset(*name, **settings, streaming=streaming)
+
+
+def _tab_value(line: str, column: int) -> str:
+    return line.split("\t")[column]
+
+
+def _json_value(line: str, column: str) -> str:
+    return _value(json.loads(line), column)
+
+
+def _value(row: Any, column: str) -> str:
+    for key in str(column).split("."):
+        row = row[key]
+    if not isinstance(row, str):
+        raise TypeError(f"{row!r} is not text")
+    return row
+
+
+# Setting apart
+
+
+def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
+    """`count` pairs drawn by `seed`, no source twice."""
     held_out: dict[str, str] = {}
     for index in np.random.default_rng(seed).permutation(len(pairs)):
         if len(held_out) == count:
             break
         held_out.setdefault(*pairs[index])
-    targets = set(held_out.values())
-    return list(held_out.items()), [p for p in pairs if p[0] not in held_out and p[1] not in targets]
+    return list(held_out.items())
 
 
-def join_pairs(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
-    """`count` pairs of two sentences each, drawn by `seed`."""
-    firsts, seconds = np.random.default_rng(seed).integers(len(pairs), size=(2, count))
+def held_out_pairs(data: Data, folder: str | Path, seed: int) -> list[Pair]:
+    """The pairs that a recipe sets apart before training, of all its sources."""
     return [
-        (f"{pairs[i][0]} {pairs[j][0]}", f"{pairs[i][1]} {pairs[j][1]}") for i, j in zip(firsts, seconds, strict=True)
+        pair
+        for source in data.train
+        if source.held_out
+        for pair in hold_out(read_pairs(source, folder), source.held_out, seed)
     ]
 
 
-def load_split(data: Data, folder: str | Path, seed: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """(training pairs without exact repetitions, validation pairs, held-out pairs) of a recipe."""
-    parts, held_out = [], []
-    for source in data.train:
-        pairs = read_pairs(source, folder)
-        if source.held_out:
-            apart, pairs = hold_out(pairs, source.held_out, seed)
-            held_out += apart
-        parts += pairs
-    # What was set apart from one source must not come in through another.
-    sources, targets = {s for s, _ in held_out}, {t for _, t in held_out}
-    training = list(dict.fromkeys(p for p in parts if p[0] not in sources and p[1] not in targets))
-    training += join_pairs(training, round(data.joined * len(training)), seed)
-    return training, [p for source in data.validation for p in read_pairs(source, folder)], held_out
+def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
+    """The pairs of a source that share neither side with one that is held out, from whichever source that came."""
+    sources, targets = (set(side) for side in zip(*held_out, strict=True)) if held_out else ((), ())
+    return (pair for pair in iterate_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets)
 
 
-@dataclass
+def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
+    """The training pairs of which the vocabulary is learned: of each source its share of `tokenizer_lines`."""
+    share = data.tokenizer_lines // len(data.train)
+    return chain.from_iterable(islice(training_pairs(source, folder, held_out), share) for source in data.train)
+
+
+# Tokenising
+
+
 class TokenisedPairs:
-    """Token ids of every pair, each side ending in </s>."""
+    """Token ids of pairs, each side ending in </s>, in Arrow tables; those of a cache stay on the disk.
 
-    sources: list[np.ndarray]
-    targets: list[np.ndarray]
+    `lengths` [N, 2] counts the tokens of either side, `keys` [N] are hashes by which equal pairs are found.
+    """
+
+    def __init__(self, tables: Sequence[pa.Table]):
+        chunks = [chunk for table in tables for chunk in table.to_batches() if len(chunk)]
+        self._starts = np.cumsum([0, *map(len, chunks)])
+        self._chunks = [[_ids_and_offsets(chunk.column(side)) for side in ("source", "target")] for chunk in chunks]
+        sides = ([np.diff(chunk[side][1]) for chunk in self._chunks] for side in (0, 1))
+        self.lengths = np.stack([np.concatenate([np.zeros(0, np.int32), *side]) for side in sides], axis=1)
+        self.keys = np.concatenate([np.zeros(0, np.uint64), *(chunk.column("key").to_numpy() for chunk in chunks)])
 
     def __len__(self) -> int:
-        return len(self.sources)
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of source and target."""
+        number = np.searchsorted(self._starts, index, side="right") - 1
+        row = index - self._starts[number]
+        return tuple(ids[offsets[row] : offsets[row + 1]] for ids, offsets in self._chunks[number])
+
+
+def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    return column.values.to_numpy(), column.offsets.to_numpy()
 
 
 def tokenise(
-    pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, data: Data
-) -> tuple[TokenisedPairs, Counter[str]]:
-    """Token ids of the pairs that pass the filters, and how many were dropped for which reason."""
+    pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase, data: Data, dropped: Counter[str], at_once: int = 10_000
+) -> Iterator[pa.RecordBatch]:
+    """Token ids of the pairs that pass the filters; what does not is counted in `dropped`, by its reason."""
     encode = tokenizer.backend_tokenizer.encode_batch_fast
-    sides = [[np.array(e.ids, dtype=np.int32) for e in encode([p[i] for p in pairs])] for i in (0, 1)]
-    kept, dropped = TokenisedPairs([], []), Counter()
-    for source, target in zip(*sides, strict=True):
-        short, long = sorted((len(source), len(target)))
-        if short < 2:
-            dropped["empty"] += 1
-        elif long > data.max_length:
-            dropped["longer than max_length"] += 1
-        elif long > 10 and long > data.max_ratio * short:
-            dropped["beyond max_ratio"] += 1
-        else:
-            kept.sources.append(source)
-            kept.targets.append(target)
-    return kept, dropped
+    ids_type = pa.list_(pa.uint16() if len(tokenizer) <= 1 << 16 else pa.int32())
+    schema = pa.schema({"source": ids_type, "target": ids_type, "key": pa.uint64()})
+    pairs = iter(pairs)
+    while some := list(islice(pairs, at_once)):
+        columns = [], [], []
+        for source, target in zip(*(encode([pair[side] for pair in some]) for side in (0, 1)), strict=True):
+            source, target = source.ids, target.ids
+            short, long = sorted((len(source), len(target)))
+            if short < 2:
+                dropped["empty"] += 1
+            elif long > data.max_length:
+                dropped["longer than max_length"] += 1
+            elif long > 10 and long > data.max_ratio * short:
+                dropped["beyond max_ratio"] += 1
+            else:
+                content = np.array([*source, -1, *target], dtype=np.int32).tobytes()
+                key = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+                for column, value in zip(columns, (source, target, key), strict=True):
+                    column.append(value)
+        yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def plan_batches(pairs: TokenisedPairs, batch_tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """One epoch as batches of indices, the same on every process.
+def in_memory(pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase, data: Data) -> TokenisedPairs:
+    batches = list(tokenise(pairs, tokenizer, data, Counter()))
+    return TokenisedPairs([pa.Table.from_batches(batches)] if batches else [])
 
-    Pairs of like lengths go together; a batch holds at most `batch_tokens`, counted as the authors' code did:
-    sentences x the longest side, padding included. Batches and the pairs in them change with the epoch.
+
+def cached(
+    source: Source, folder: Path, tokenizer: PreTrainedTokenizerBase, data: Data, held_out: Sequence[Pair], cache: Path
+) -> tuple[pa.Table, Counter[str]]:
+    """A source's token ids as a table mapped from the cache, and what was dropped; written first where it is missing.
+
+    A file of the cache is named by all that its content depends on, so a changed file or filter makes a new one.
     """
-    rng = np.random.default_rng((seed, epoch))
-    lengths = np.array([[len(s), len(t)] for s, t in zip(pairs.sources, pairs.targets, strict=True)])
-    longest = lengths.max(axis=1)
-    order = rng.permutation(len(pairs))
-    order = order[np.lexsort((lengths[order, 0], lengths[order, 1], longest[order]))]
-    batches, start = [], 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or longest[order[end]] * (end + 1 - start) > batch_tokens:
-            batches.append(order[start:end])
-            start = end
-    return [batches[i] for i in rng.permutation(len(batches))]
+    depends = [
+        _state(source, folder),
+        hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+        [data.max_length, data.max_ratio],
+        hashlib.sha256(repr(held_out).encode()).hexdigest(),
+    ]
+    path = cache / f"{hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:16]}.arrow"
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # of several processes one writes, the others wait
+        if not path.exists():
+            _write(path, source, folder, tokenizer, data, held_out)
+    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        batches = list(reader.iter_batches_with_custom_metadata())
+    return (
+        pa.Table.from_batches([batch for batch, _ in batches]),
+        Counter(json.loads(batches[-1].custom_metadata["dropped"])),
+    )
 
 
-def collate(pairs: TokenisedPairs, indices: Sequence[int], pad_token_id: int) -> dict[str, torch.Tensor]:
-    """input_ids and attention_mask [B, S], labels [B, T] with -100 for padding."""
-    sources = pad([pairs.sources[i] for i in indices], pad_token_id)
-    return {
-        "input_ids": sources,
-        "attention_mask": sources.ne(pad_token_id).long(),
-        "labels": pad([pairs.targets[i] for i in indices], -100),
-    }
+def _write(
+    path: Path,
+    source: Source,
+    folder: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    data: Data,
+    held_out: Sequence[Pair],
+):
+    dropped, writer = Counter(), None
+    with whole_file(path) as partial, pa.OSFile(str(partial), "wb") as file:
+        for batch in tokenise(training_pairs(source, folder, held_out), tokenizer, data, dropped):
+            writer = writer or pa.ipc.new_stream(file, batch.schema)
+            writer.write_batch(batch)
+        if writer is None:
+            raise ValueError(f"{source.title} has no pairs" + (f" tagged {source.tags}." if source.tags else "."))
+        writer.write_batch(batch.slice(0, 0), custom_metadata={"dropped": json.dumps(dropped)})
+        writer.close()
 
 
-def pad(rows: Sequence[np.ndarray], value: int) -> torch.Tensor:
-    padded = np.full((len(rows), max(map(len, rows), default=0)), value, dtype=np.int64)
-    for padded_row, row in zip(padded, rows, strict=True):
-        padded_row[: len(row)] = row
-    return torch.from_numpy(padded)
+def _state(source: Source, folder: Path) -> list:
+    """What the source's content depends on."""
+    state = [source.source_column, source.target_column, source.tag_column, source.tags]
+    if source.dataset:
+        return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
+    paths = [Path(folder) / path for path in (source.path, source.target_path) if path]
+    return [*state, *([str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths)]
 
 
-def share(indices: np.ndarray, parts: int) -> Iterator[np.ndarray]:
-    """A batch as `parts` parts of like size (some may be empty), for processes and micro-batches."""
-    yield from np.array_split(indices, parts)
+# Mixing. An epoch is what batches are planned over: of a cache all pairs as often as their weights say, of a stream
+# its next window. Both have epoch(n) -> (pairs, the indices to take).
+
+
+class CachedCorpus:
+    """Every source tokenised in the cache, exact repetitions dropped."""
+
+    def __init__(
+        self,
+        data: Data,
+        folder: Path,
+        tokenizer: PreTrainedTokenizerBase,
+        held_out: Sequence[Pair],
+        cache: Path,
+        seed: int,
+    ):
+        tables, self.dropped = [], Counter()
+        for source in data.train:
+            table, dropped = cached(source, folder, tokenizer, data, held_out, cache)
+            tables.append(table)
+            self.dropped += dropped
+        self.pairs, self.seed = TokenisedPairs(tables), seed
+        first = np.zeros(len(self.pairs), dtype=bool)
+        first[np.unique(self.pairs.keys, return_index=True)[1]] = True
+        self.dropped["repeated"] = int((~first).sum())
+        ends = np.cumsum([0, *map(len, tables)])
+        self.parts = [
+            (source.weight, start + np.flatnonzero(first[start:end]))
+            for source, start, end in zip(data.train, ends, ends[1:], strict=False)
+        ]
+        if not first.any():
+            raise ValueError(f"No pairs are left to train on; dropped: {dict(self.dropped)}.")
+        if count := round(data.joined * int(first.sum())):
+            chosen = np.random.default_rng(seed).integers(int(first.sum()), size=(count, 2))
+            joined = JoinedPairs(self.pairs, np.flatnonzero(first)[chosen], data.max_length)
+            self.parts.append((1.0, np.arange(len(self.pairs), len(joined))))
+            self.pairs = joined
+
+    def __len__(self) -> int:
+        return sum(len(indices) for _, indices in self.parts)
+
+    def epoch(self, number: int) -> tuple[TokenisedPairs, np.ndarray]:
+        rng = np.random.default_rng((self.seed, number, 1))
+        taken = []
+        for weight, indices in self.parts:
+            whole, rest = divmod(weight, 1)
+            taken += [indices] * int(whole)
+            if rest:
+                taken.append(rng.permutation(indices)[: round(rest * len(indices))])
+        return self.pairs, np.concatenate(taken)
+
+    def target_tokens(self) -> int:
+        """Of an epoch."""
+        return round(sum(weight * self.pairs.lengths[indices, 1].sum() for weight, indices in self.parts))
+
+    def describe(self) -> str:
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.dropped.items()) if count) or "none"
+        return f"{len(self):,} training pairs, {self.target_tokens():,} target tokens an epoch; dropped: {dropped}"
+
+
+class JoinedPairs(TokenisedPairs):
+    """Pairs, and behind them texts of two: `places` [N, 2] says which; those over `max_length` tokens are left out."""
+
+    def __init__(self, pairs: TokenisedPairs, places: np.ndarray, max_length: int):
+        lengths = pairs.lengths[places].sum(axis=1) - 1  # the first </s> goes
+        fits = (lengths <= max_length).all(axis=1)
+        self.first, self.places = pairs, places[fits]
+        self.lengths = np.concatenate([pairs.lengths, lengths[fits]])
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        if index < len(self.first):
+            return self.first[index]
+        one, two = (self.first[place] for place in self.places[index - len(self.first)])
+        return tuple(np.concatenate([a[:-1], b]) for a, b in zip(one, two, strict=True))
+
+
+class StreamedCorpus:
+    """Sources read and tokenised as training goes, a window at a time, each from its start again when it ends.
+
+    Of every window a source has the share that its weight says. Repetitions are not looked for.
+    """
+
+    def __init__(self, data: Data, folder: Path, tokenizer: PreTrainedTokenizerBase, seed: int):
+        self.data, self.folder, self.tokenizer, self.seed = data, folder, tokenizer, seed
+        self.dropped: Counter[str] = Counter()
+        total = sum(source.weight for source in data.train)
+        self.counts = [max(1, round(data.window * source.weight / total)) for source in data.train]
+        self._streams, self._next = [], None
+
+    def epoch(self, number: int) -> tuple[TokenisedPairs, np.ndarray]:
+        if number != self._next:
+            self._streams = [
+                islice(_forever(lambda source=source: iterate_pairs(source, self.folder, True)), number * count, None)
+                for source, count in zip(self.data.train, self.counts, strict=True)
+            ]
+        self._next = number + 1
+        some = chain.from_iterable(
+            islice(stream, count) for stream, count in zip(self._streams, self.counts, strict=True)
+        )
+        batches = list(tokenise(some, self.tokenizer, self.data, self.dropped))
+        pairs = TokenisedPairs([pa.Table.from_batches(batches)])
+        if not len(pairs):
+            raise ValueError(f"No pairs of a whole window pass the filters; dropped: {dict(self.dropped)}.")
+        return pairs, np.arange(len(pairs))
+
+    def describe(self) -> str:
+        return f"windows of {sum(self.counts):,} pairs, read as training goes"
+
+
+def _forever(open_stream: Callable[[], Iterator[Pair]]) -> Iterator[Pair]:
+    while True:
+        empty = True
+        for pair in open_stream():
+            empty = False
+            yield pair
+        if empty:
+            raise ValueError("A source of the stream has no pairs.")

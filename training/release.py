@@ -7,6 +7,7 @@ python -m training.release card CHECKPOINT CARD      # README.md in both, about.
 
 import argparse
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.generation_vaswani import paper_generation_config
 
-from .train import whole_folder
+from .evaluate import CHRF, SACREBLEU
+from .files import whole_file, whole_folder
 
 
 TEMPLATE = Path(__file__).with_name("card_template.md")
@@ -40,14 +42,26 @@ def release_weights(run: Path, checkpoint: Path):
 
 
 def write_card(checkpoint: Path, card_folder: Path):
-    """Card and about.json from what training and evaluation recorded."""
-    training = json.loads((checkpoint / "training.json").read_text(encoding="utf-8"))
-    scores = json.loads((card_folder / "scores.json").read_text(encoding="utf-8"))
+    """README.md and about.json from what training and evaluation recorded.
+
+    The card's folder holds scores.json (from training.evaluate) and, if there are any, growth.json (see `read_growth`)
+    and limits.md, a text on what the checkpoint is bad at.
+
+    Raises:
+        FileNotFoundError: a record is not there.
+        ValueError: the data restrict the use of the weights and the notice does not say so, or growth.json is wrong.
+    """
+    training = read_json(checkpoint / "training.json")
+    scores = read_json(card_folder / "scores.json")
+    growth = read_growth(card_folder / "growth.json")
+    limits = card_folder / "limits.md"
     recipe = training["recipe"]
+    check_notice(recipe)
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
-    metrics = ("sacreBLEU", "chrF")
+    results = scores["results"]
+    metrics = dict.fromkeys(name for result in results for name, value in result.items() if is_score(value))
 
     about = {
         "name": recipe["name"],
@@ -57,14 +71,13 @@ def write_card(checkpoint: Path, card_folder: Path):
         "bytes": size,
         "licence": recipe["licence"],
         "notice": recipe["notice"],
-        "trained_on": [f"{s['name']} ({s['licence']})" for s in recipe["data"]["train"]],
+        "domain": recipe.get("domain", ""),
+        "trained_on": [f"{title(s)} ({s['licence']})" for s in recipe["data"]["train"]],
         "max_length": recipe["data"]["max_length"],
         "scores": [
-            {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in scores["results"] for metric in metrics
+            {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)
         ],
     }
-    (checkpoint / "about.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
     card = ModelCard.from_template(
         ModelCardData(
             language=[recipe["source_language"], recipe["target_language"]],
@@ -80,24 +93,123 @@ def write_card(checkpoint: Path, card_folder: Path):
                     dataset_type=r["dataset"],
                     dataset_name=r["dataset"],
                     metric_type="sacrebleu",
-                    metric_name="sacreBLEU",
-                    metric_value=r["sacreBLEU"]["value"],
+                    metric_name=SACREBLEU,
+                    metric_value=r[SACREBLEU]["value"],
                 )
-                for r in scores["results"]
+                for r in results
             ],
         ),
         template_path=str(TEMPLATE),
         training=training,
         recipe=recipe,
         scores=scores,
-        metrics=metrics,
+        signatures={name: next(r[name]["signature"] for r in results if name in r) for name in metrics},
+        confidence=any("confidence_95" in r[name] for r in results for name in metrics if name in r),
+        hardware=hardware(training),
+        growth=growth,
+        limits=limits.read_text(encoding="utf-8").strip() if limits.is_file() else "",
         parameters=parameters,
         size=size,
         config=model.config,
+        cell=cell,
+        title=title,
+        figure=figure,
     )
+    write_text(checkpoint / "about.json", json.dumps(about, indent=2, ensure_ascii=False))
+    # A template's conditions leave blank lines behind.
+    text = re.sub(r"\n{3,}", "\n\n", str(card)).rstrip()
     for folder in (card_folder, checkpoint):
-        (folder / "README.md").write_text(str(card).rstrip() + "\n", encoding="utf-8")
+        write_text(folder / "README.md", text)
     shutil.copy(checkpoint / "training.json", card_folder)
+
+
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+
+
+def write_text(path: Path, text: str):
+    with whole_file(path) as file:
+        file.write_text(f"{text}\n", encoding="utf-8")
+
+
+def title(source: dict) -> str:
+    return source["name"] or source.get("path") or source.get("dataset") or ""
+
+
+def hardware(training: dict) -> str:
+    count = training["processes"]
+    return f"{training['device']}, {count} process{'es' if count > 1 else ''} of {training['threads']} threads"
+
+
+def is_score(value: object) -> bool:
+    return isinstance(value, dict) and "signature" in value
+
+
+def check_notice(recipe: dict):
+    """Refuses a release whose notice hides that some of the data are not for commercial use."""
+    restricted = [
+        title(source)
+        for source in recipe["data"]["train"]
+        if re.search(r"non-?commercial|research|\bnc\b", source["licence"], re.IGNORECASE)
+    ]
+    if restricted and not re.search("non-?commercial", recipe["notice"], re.IGNORECASE):
+        raise ValueError(
+            f"The recipe's notice must say that use is non-commercial: so are {', '.join(dict.fromkeys(restricted))}."
+        )
+
+
+RUN_FACTS = {"what": str, "parameters": int, "pairs": int, "steps": int, "hours": float, "scores": dict}
+
+
+def read_growth(path: Path) -> dict | None:
+    """How the score grew with data, size and steps: growth.json, or None where there is no such file.
+
+    {"runs": [{"what": "half the data", "steps": 3000, "hours": 1.0, "scores": {"sacreBLEU, Multi30k": 30.1}}, ...],
+    "limited_by": "..."}. A run may also have "parameters" and training "pairs"; each name in "scores" is a column.
+
+    Raises:
+        ValueError: it says something else; all problems are named.
+    """
+    if not path.is_file():
+        return None
+    growth = read_json(path)
+    problems = [f"{key!r} is missing" for key in ("runs", "limited_by") if not growth.get(key)]
+    problems += [f"{key!r} is unknown" for key in growth if key not in ("runs", "limited_by")]
+    for number, run in enumerate(growth.get("runs", []), start=1):
+        problems += [f"run {number}: {key!r} is missing" for key in ("what", "scores") if not run.get(key)]
+        problems += [f"run {number}: {key!r} is unknown" for key in run if key not in RUN_FACTS]
+        wrong = [key for key, kind in RUN_FACTS.items() if key in run and not fits(run[key], kind)]
+        wrong += [key for key, value in dict(run.get("scores") or {}).items() if not fits(value, float)]
+        problems += [f"run {number}: {key!r} has a value of the wrong type" for key in wrong]
+    if problems:
+        raise ValueError(f"{path}: {'; '.join(problems)}.")
+    runs = growth["runs"]
+    return {
+        "facts": [key for key in RUN_FACTS if key not in ("what", "scores") and any(key in run for run in runs)],
+        "scores": list(dict.fromkeys(name for run in runs for name in run["scores"])),
+        **growth,
+    }
+
+
+def fits(value: object, kind: type) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float) if kind is float else kind)
+
+
+def cell(text: str) -> str:
+    """A text as one cell of a table in Markdown, shown as it is."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)
+
+
+def figure(value: object) -> str:
+    """A number, or a score with its confidence; "" for what is not there."""
+    if isinstance(value, dict):
+        confidence = f" ± {value['confidence_95']:.2f}" if "confidence_95" in value else ""
+        return f"{value['value']:.2f}{confidence}"
+    return f"{value:,}" if isinstance(value, int | float) else ""
 
 
 def main():
@@ -112,10 +224,13 @@ def main():
     card.add_argument("checkpoint", type=Path)
     card.add_argument("card", type=Path, help="the folder that holds scores.json")
     arguments = parser.parse_args()
-    if arguments.command == "weights":
-        release_weights(arguments.run, arguments.checkpoint)
-    else:
-        write_card(arguments.checkpoint, arguments.card)
+    try:
+        if arguments.command == "weights":
+            release_weights(arguments.run, arguments.checkpoint)
+        else:
+            write_card(arguments.checkpoint, arguments.card)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Trains a recipe from scratch, or goes on where an interrupted run stopped.
+"""Trains a recipe, or goes on where an interrupted run stopped.
 
 python -m training.train training/recipes/mini-en-de.yaml --data DATA --output RUN
 accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA --output RUN
@@ -6,260 +6,453 @@ accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA
 
 import argparse
 import json
-import os
-import shutil
+import platform
+import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 
+import accelerate
+import numpy as np
 import torch
+import transformers
 from accelerate import Accelerator
-from accelerate.utils import set_seed
-from safetensors.torch import load_file, save_file
+from accelerate.utils import gather_object, set_seed
+from safetensors import SafetensorError
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import fully_shard
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.memory import keep_freed_memory
 from vaswani_transformer.tokenization import learn_tokenizer
 
 from .average import average_checkpoints
-from .data import TokenisedPairs, collate, load_split, plan_batches, share, tokenise
-from .recipe import Optimisation, Recipe, load_recipe
+from .batches import Shares, padding, plan_batches
+from .checkpoint import (
+    WEIGHTS,
+    CheckpointError,
+    checkpoints,
+    is_damaged,
+    load_checkpoint,
+    save_checkpoint,
+    to_average,
+)
+from .data import (
+    CachedCorpus,
+    StreamedCorpus,
+    held_out_pairs,
+    in_memory,
+    read_pairs,
+    tokenizer_pairs,
+)
+from .evaluate import evaluate_pairs
+from .files import whole_file, whole_folder
+from .optimisation import build_optimisers, learning_rate
+from .recipe import Recipe, load_recipe
+from .report import Report, plot_curves
 
 
-def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
-    """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step."""
-    rate = d_model**-0.5 * min(step**-0.5, step * recipe.warmup_steps**-1.5) * recipe.learning_rate_scale
-    if recipe.cooldown_steps:
-        rate *= min(1.0, (recipe.max_steps + 1 - step) / recipe.cooldown_steps)
-    return rate
+# What a run may change when it goes on; all else would make it another run.
+FREE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
+    f"optimisation.{key}"
+    for key in (
+        *("max_steps", "cooldown_steps", "learning_rate_scale", "max_grad_norm", "micro_batches", "precision"),
+        *("attention", "compile", "gradient_checkpointing", "workers"),
+    )
+}
+
+
+# Of a run's state what a checkpoint holds beside tensors.
+PLACE = {"step", "epoch", "batch", "losses", "seconds"}
+
+
+class DivergenceError(RuntimeError):
+    """A loss was not finite."""
 
 
 class Run:
     """A training run: its folder, its state, and the loop."""
 
-    def __init__(self, recipe: Recipe, data_folder: Path, output: Path):
-        self.recipe, self.output = recipe, output
-        self.accelerator = Accelerator()
+    def __init__(self, recipe: Recipe, data_folder: Path, output: Path, cache: Path | None = None):
+        self.recipe, self.output, self.data_folder = recipe, output, data_folder
+        # The recipe alone says the precision, whatever accelerate's own configuration holds.
+        self.accelerator = Accelerator(
+            mixed_precision="no", log_with=recipe.checkpointing.trackers or None, project_dir=output
+        )
         set_seed(recipe.seed)
+        self._keep_recipe()
         with self.accelerator.main_process_first():
-            self.tokenizer, self.training, self.validation = self._prepare_data(data_folder)
-        config = VaswaniConfig.from_preset(recipe.preset, **{"vocab_size": recipe.vocab_size, **recipe.model})
-        model = VaswaniForConditionalGeneration(config)
-        if self.accelerator.device.type == "cpu":
-            # Measured in training/README.md: the fused kernel's backward pass is slow for sentences on a processor.
-            model.set_attn_implementation("eager")
-        optimizer = torch.optim.Adam(
-            model.parameters(),
-            betas=(recipe.optimisation.adam_beta1, recipe.optimisation.adam_beta2),
-            eps=recipe.optimisation.adam_epsilon,
-            fused=True,
-        )
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+            self.held_out = held_out_pairs(recipe.data, data_folder, recipe.seed)
+            self.tokenizer = self._prepare_tokenizer()
+        with self.accelerator.local_main_process_first():
+            self.corpus = self._prepare_corpus(cache or output / "cache")
+        self.validation_pairs = [p for source in recipe.data.validation for p in read_pairs(source, data_folder)]
+        self.validation = in_memory(self.validation_pairs, self.tokenizer, recipe.data)
+        model = self._build_model()
+        self.attention = model.config._attn_implementation
+        if self.accelerator.is_fsdp2:
+            self.model = shard_weights(model, self.accelerator)
+        else:
+            self.model = self.accelerator.prepare(model)
+        self.optimisers = build_optimisers(model, recipe.optimisation)
+        if self.accelerator.process_index:
+            torch.manual_seed(recipe.seed + self.accelerator.process_index)  # else all would drop out the same units
         self.step, self.epoch, self.batch = 0, 0, 0  # updates done; place in the data
+        self.losses: list[float] = []  # since the last report
         self.seconds = 0.0
+        self.stop_asked = False
+        self.report = Report(self.accelerator, output, recipe.name, self._tracked(), recipe.optimisation.max_steps)
+        self.report.say(self.corpus.describe() + (f"; {len(self.held_out):,} held out" if self.held_out else ""))
 
-    def _prepare_data(self, data_folder: Path) -> tuple[PreTrainedTokenizerBase, TokenisedPairs, TokenisedPairs]:
-        recipe = self.recipe
-        training, validation, held_out = load_split(recipe.data, data_folder, recipe.seed)
-        tokenizer_folder = self.output / "tokenizer"
-        if not tokenizer_folder.exists():
-            self.output.mkdir(parents=True, exist_ok=True)
-            (self.output / "held_out.tsv").write_text(
-                "".join(f"{source}\t{target}\n" for source, target in held_out), encoding="utf-8"
-            )
-            learned = learn_tokenizer((side for pair in training for side in pair), recipe.vocab_size)
-            with whole_folder(tokenizer_folder) as folder:
-                learned.save_pretrained(folder)
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-        pairs, dropped = tokenise(training, tokenizer, recipe.data)
-        self.report(
-            f"{len(pairs):,} training pairs, {sum(map(len, pairs.targets)):,} target tokens; dropped: "
-            + (", ".join(f"{count:,} {reason}" for reason, count in dropped.items()) or "none")
-            + f"; {len(held_out):,} held out"
-        )
-        return tokenizer, pairs, tokenise(validation, tokenizer, recipe.data)[0]
+    # Preparing
+
+    def _keep_recipe(self):
+        """Writes RUN/recipe.json; a run that goes on must not contradict the one that is there.
+
+        Raises:
+            ValueError: it does; the message names the keys.
+        """
+        path, now = self.output / "recipe.json", self.recipe.to_dict()
+        if path.exists() and checkpoints(self.output):
+            begun = json.loads(path.read_text(encoding="utf-8"))
+            differing = [key for key in _differing(begun, now) if not any(f"{key}.".startswith(f"{f}.") for f in FREE)]
+            if differing:
+                raise ValueError(
+                    f"{self.output} holds a run of another recipe; different are: {', '.join(differing)}. "
+                    "Set these back to go on, or give another --output."
+                )
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            with whole_file(path) as partial:
+                partial.write_text(json.dumps(now, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def _prepare_tokenizer(self) -> PreTrainedTokenizerBase:
+        recipe, folder = self.recipe, self.output / "tokenizer"
+        if recipe.initial:
+            return AutoTokenizer.from_pretrained(resolve(recipe.initial))
+        if not folder.exists():
+            lines = "".join(f"{source}\t{target}\n" for source, target in self.held_out)
+            with whole_file(self.output / "held_out.tsv") as partial:
+                partial.write_text(lines, encoding="utf-8")
+            pairs = tokenizer_pairs(recipe.data, self.data_folder, self.held_out)
+            with whole_folder(folder) as partial:
+                learn_tokenizer(chain.from_iterable(pairs), recipe.vocab_size).save_pretrained(partial)
+        return AutoTokenizer.from_pretrained(folder)
+
+    def _prepare_corpus(self, cache: Path) -> CachedCorpus | StreamedCorpus:
+        data, seed = self.recipe.data, self.recipe.seed
+        if data.streaming:
+            return StreamedCorpus(data, self.data_folder, self.tokenizer, seed)
+        return CachedCorpus(data, self.data_folder, self.tokenizer, self.held_out, cache, seed)
+
+    def _build_model(self) -> VaswaniForConditionalGeneration:
+        recipe, settings = self.recipe, self.recipe.optimisation
+        if recipe.initial:
+            path = resolve(recipe.initial)
+            try:
+                model = VaswaniForConditionalGeneration.from_pretrained(path, dtype=torch.float32, **recipe.model)
+            except RuntimeError as error:
+                raise ValueError(f"model: {recipe.model} does not fit the weights of {path}: {error}") from error
+        else:
+            sizes = {"vocab_size": recipe.vocab_size, **recipe.model}
+            model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset(recipe.preset, **sizes))
+        attention = settings.attention
+        if attention == "auto":
+            # Measured in training/README.md: the fused kernel's backward pass is slow for sentences on a processor.
+            attention = "eager" if self.accelerator.device.type == "cpu" else "sdpa"
+        model.set_attn_implementation(attention)
+        if settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        if settings.compile:
+            model.compile(dynamic=True)
+        return model
 
     # The loop
 
     def train(self):
-        recipe, settings = self.recipe.checkpointing, self.recipe.optimisation
-        since, tokens, losses = time.perf_counter(), 0, []
-        for batch in self._batches():
-            loss, count = self._update(batch)
-            losses.append(loss)
-            tokens += count
-            if not torch.isfinite(loss):
-                raise RuntimeError(
-                    f"The loss is {loss.item()} at step {self.step} (epoch {self.epoch}, batch {self.batch}, pairs "
-                    f"{batch.tolist()}). Lower optimisation.learning_rate_scale, or look at these pairs."
-                )
-            if self.step % recipe.log_steps == 0 or self.step == settings.max_steps:
+        """Trains to `max_steps`, or until SIGTERM or SIGINT asks for a checkpoint and an end.
+
+        Raises:
+            DivergenceError: a loss is not finite; the message names the batch.
+            CheckpointError: a checkpoint could not be written or read.
+        """
+        recipe, last = self.recipe.checkpointing, self.recipe.optimisation.max_steps
+        self._resume()
+        self.report.start(self.step)
+        since, tokens, steps, done = time.perf_counter(), 0, 0, []
+        for batch, (parts, count) in self._batches():
+            done.append((self.step, self.epoch, self.batch, batch, self._update(parts, count)))
+            tokens, steps = tokens + count, steps + 1
+            self.report.advance(self.step)
+            ends = self.step == last
+            logs, validates, saves = (
+                ends or self.step % every == 0
+                for every in (recipe.log_steps, recipe.validation_steps, recipe.save_steps)
+            )
+            translates = recipe.bleu_steps and (ends or self.step % recipe.bleu_steps == 0)
+            stops = self._stops()
+            # A device is waited for only here, not at every step.
+            if logs or validates or saves or translates or stops:
+                self.losses += self._finite(done)
+                done = []
+            if logs:
                 elapsed = time.perf_counter() - since
                 self.seconds += elapsed
-                self._log(
-                    loss=torch.stack(losses).mean().item(),
-                    learning_rate=self.optimizer.param_groups[0]["lr"],
+                self.report.progress(
+                    self.step,
+                    self.epoch,
+                    seconds_per_step=elapsed / steps,
+                    loss=sum(self.losses) / len(self.losses),
+                    learning_rate=self.optimisers[0].param_groups[0]["lr"],
                     tokens_per_second=tokens / elapsed,
                     minutes=self.seconds / 60,
                 )
-                since, tokens, losses = time.perf_counter(), 0, []
-            if self.step % recipe.validation_steps == 0 or self.step == settings.max_steps:
-                self._log(validation_loss=self.validate())
-            if self.step % recipe.save_steps == 0 or self.step == settings.max_steps:
+                since, tokens, steps, self.losses = time.perf_counter(), 0, 0, []
+            pause = time.perf_counter()
+            if validates and len(self.validation):
+                loss = self.validate()
+                self.report.log(self.step, self.epoch, validation_loss=loss)
+                self.report.say(f"step {self.step:,}  validation loss {loss:.4f}")
+            if translates:
+                self.translate()
+            if saves or stops:
                 self.save()
+            since += time.perf_counter() - pause
+            if stops and not ends:
+                self.report.close()
+                raise KeyboardInterrupt
+        self.report.close()
 
     def _batches(self) -> Iterator:
         """Batches from where the run stands, each counted as done once the next is asked for."""
-        settings = self.recipe.optimisation
+        settings, accelerator = self.recipe.optimisation, self.accelerator
         while self.step < settings.max_steps:
-            plan = plan_batches(self.training, settings.batch_tokens, self.recipe.seed, self.epoch)
-            while self.batch < len(plan) and self.step < settings.max_steps:
+            pairs, taken = self.corpus.epoch(self.epoch)
+            plan = plan_batches(pairs.lengths, taken, settings.batch_tokens, self.recipe.seed, self.epoch)
+            if self.epoch == 0 and self.batch == 0:
+                self.report.say(
+                    f"{len(plan):,} batches in an epoch, {padding(pairs.lengths, plan):.1%} of them padding"
+                )
+            shares = Shares(
+                pairs,
+                plan,
+                self.config.pad_token_id,
+                settings.micro_batches,
+                accelerator.process_index,
+                accelerator.num_processes,
+            )
+            loader = shares.loader(self.batch, settings.workers, pin_memory=accelerator.device.type == "cuda")
+            for parts in loader:
                 self.step += 1
                 self.batch += 1
-                yield plan[self.batch - 1]
-            if self.batch == len(plan):
+                yield plan[self.batch - 1], parts
+                if self.step == settings.max_steps:
+                    break
+            if self.batch >= len(plan):
                 self.epoch, self.batch = self.epoch + 1, 0
 
-    def _update(self, batch) -> tuple[torch.Tensor, int]:
-        """One step of the optimiser over a batch of all processes; returns its mean loss and its target tokens."""
+    def _update(self, parts: list[dict], count: int) -> torch.Tensor:
+        """One step of the optimisers over a batch of all processes, `count` target tokens; returns its mean loss."""
         settings = self.recipe.optimisation
         self.model.train()
-        count = sum(len(self.training.targets[i]) for i in batch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.step, self.config.d_model, settings)
+        rate = learning_rate(self.step, self.config.d_model, settings)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
         total = torch.zeros((), device=self.accelerator.device)
         processes = self.accelerator.num_processes
-        mine = list(share(batch, processes * settings.micro_batches))[self.accelerator.process_index :: processes]
-        for number, part in enumerate(mine, start=1):
-            with self.accelerator.no_sync(self.model) if number < len(mine) else nullcontext():
+        for number, part in enumerate(parts, start=1):
+            with self.accelerator.no_sync(self.model) if number < len(parts) else nullcontext():
                 # Gradients are averaged over processes, hence the factor; every part counts all tokens of the batch.
-                loss = self._loss(self.training, part, num_items_in_batch=count) * processes
+                loss = self._loss(part, num_items_in_batch=count) * processes
                 self.accelerator.backward(loss)
             total += loss.detach() / processes
         if settings.max_grad_norm is not None:
             self.accelerator.clip_grad_norm_(self.model.parameters(), settings.max_grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return self.accelerator.reduce(total, "sum"), count
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return self.accelerator.reduce(total, "sum")
 
-    def _loss(self, pairs: TokenisedPairs, indices, **kwargs) -> torch.Tensor:
+    def _loss(self, batch: dict[str, torch.Tensor], **kwargs) -> torch.Tensor:
         device = self.accelerator.device
-        batch = collate(pairs, indices, self.config.pad_token_id)
         batch = {key: value.to(device, non_blocking=True) for key, value in batch.items()}
         enabled = self.recipe.optimisation.precision == "bfloat16"
         with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
             return self.model(**batch, **kwargs).loss
 
+    def _finite(self, done: list) -> list[float]:
+        losses = torch.stack([loss for *_, loss in done]).tolist()
+        for (step, epoch, number, batch, _), loss in zip(done, losses, strict=True):
+            if not abs(loss) < float("inf"):
+                self.report.close()
+                raise DivergenceError(
+                    f"The loss is {loss} at step {step} (epoch {epoch}, batch {number}, pairs {batch.tolist()}). "
+                    "Lower optimisation.learning_rate_scale, set max_grad_norm, or look at these pairs. "
+                    "The checkpoints written before are whole."
+                )
+        return losses
+
     @torch.no_grad()
     def validate(self) -> float:
         """Mean negative log-likelihood of a validation token, in nats and without label smoothing."""
-        if not len(self.validation):
-            return float("nan")
         self.model.eval()
         smoothing, self.config.label_smoothing = self.config.label_smoothing, 0.0
-        count = sum(map(len, self.validation.targets))
-        plan = plan_batches(self.validation, self.recipe.optimisation.batch_tokens, 0, 0)
-        total = sum(self._loss(self.validation, batch, num_items_in_batch=count) for batch in plan)
+        lengths = self.validation.lengths
+        plan = plan_batches(lengths, np.arange(len(lengths)), self.recipe.optimisation.batch_tokens, 0, 0)
+        accelerator = self.accelerator
+        shares = Shares(
+            self.validation, plan, self.config.pad_token_id, 1, accelerator.process_index, accelerator.num_processes
+        )
+        count = int(lengths[:, 1].sum())
+        total = sum(self._loss(shares[i][0][0], num_items_in_batch=count) for i in range(len(plan)))
         self.config.label_smoothing = smoothing
-        return float(total)
+        return float(accelerator.reduce(total, "sum"))
 
-    # State on disk
-
-    def save(self):
-        """A checkpoint that a run can go on from: written whole, or not at all."""
-        if self.accelerator.is_main_process:
-            with whole_folder(self.output / f"checkpoint-{self.step:07d}") as folder:
-                weights = dict(self.accelerator.unwrap_model(self.model).named_parameters())
-                save_file(
-                    {name: weight.detach().contiguous() for name, weight in weights.items()},
-                    folder / "model.safetensors",
-                )
-                torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
-                torch.save(torch.get_rng_state(), folder / "random.pt")
-                place = {"step": self.step, "epoch": self.epoch, "batch": self.batch, "seconds": self.seconds}
-                (folder / "state.json").write_text(json.dumps(place))
-            self._prune()
-        self.accelerator.wait_for_everyone()
-
-    def _prune(self):
-        """Of the older checkpoints only the weights are kept, and of these the ones that the average needs."""
-        keep = self.recipe.checkpointing.average_last
-        for index, folder in enumerate(reversed(self.checkpoints())):
-            if index >= keep:
-                shutil.rmtree(folder)
-            elif index >= 2:
-                (folder / "optimizer.pt").unlink(missing_ok=True)
-
-    def checkpoints(self) -> list[Path]:
-        return sorted(folder for folder in self.output.glob("checkpoint-*") if folder.suffix != ".partial")
-
-    def resume(self):
-        """Goes on from the last checkpoint, if there is one."""
-        if not (folders := self.checkpoints()):
-            return
-        folder = folders[-1]
-        self.accelerator.unwrap_model(self.model).load_state_dict(load_file(folder / "model.safetensors"), strict=False)
-        self.optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
-        torch.set_rng_state(torch.load(folder / "random.pt", weights_only=True))
-        place = json.loads((folder / "state.json").read_text())
-        self.step, self.epoch, self.batch, self.seconds = (place[key] for key in ("step", "epoch", "batch", "seconds"))
-        self.report(f"going on from {folder}")
-
-    def finish(self):
-        """The mean of the last checkpoints as a model folder, RUN/model."""
+    def translate(self):
+        """Greedy translations of the first validation pairs: their sacreBLEU, and some to look at."""
+        recipe = self.recipe.checkpointing
+        pairs = self.validation_pairs[: recipe.bleu_sentences]
+        model = self._whole_model()
         if not self.accelerator.is_main_process:
             return
-        model = self.accelerator.unwrap_model(self.model)
-        folders = self.checkpoints()[-self.recipe.checkpointing.average_last :]
-        model.load_state_dict(average_checkpoints(f / "model.safetensors" for f in folders), strict=False)
+        scores, translations = evaluate_pairs(model, self.tokenizer, pairs, num_beams=1)
+        bleu = scores["sacreBLEU"]["value"]
+        self.report.log(self.step, self.epoch, validation_bleu=bleu)
+        self.report.say(f"step {self.step:,}  sacreBLEU {bleu:.2f} of {len(pairs)} validation sentences, greedy")
+        for (source, reference), translation in list(zip(pairs, translations, strict=True))[: recipe.samples]:
+            self.report.say(f"  source       {source}\n  reference    {reference}\n  translation  {translation}")
+
+    def _whole_model(self) -> VaswaniForConditionalGeneration:
+        """The model as one process can use it; the main one, where the weights are sharded."""
+        if not self.accelerator.is_fsdp2:
+            return self.accelerator.unwrap_model(self.model)
+        weights = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+        model = VaswaniForConditionalGeneration(self.config)
+        if weights:
+            model.load_state_dict(weights)
+        return model.to(self.accelerator.device)
+
+    # State
+
+    def save(self):
+        place = {key: getattr(self, key) for key in sorted(PLACE)}
+        recipe = self.recipe.checkpointing
+        save_checkpoint(
+            self.output, self.accelerator, self.model, self.optimisers, place, recipe.save_steps, recipe.average_last
+        )
+
+    def _resume(self):
+        if place := load_checkpoint(self.output, self.accelerator, self.model, self.optimisers):
+            for key in PLACE & place.keys():
+                setattr(self, key, place[key])
+
+    def _stops(self) -> bool:
+        """Whether a signal asked for an end; processes agree on it where they report."""
+        if self.accelerator.num_processes == 1:
+            return self.stop_asked
+        if self.step % self.recipe.checkpointing.log_steps:
+            return False
+        return any(gather_object([self.stop_asked]))
+
+    def stop(self, number: int, frame):
+        """For signal.signal: ends the run at the next step; asked a second time, at once."""
+        self.stop_asked = True
+        signal.signal(number, signal.SIG_DFL)
+
+    def finish(self):
+        """The mean of the last checkpoints as a model folder, RUN/model, and RUN/curves.png."""
+        if not self.accelerator.is_main_process:
+            return
+        recipe = self.recipe.checkpointing
+        folders = to_average(self.output, recipe.save_steps, recipe.average_last)
+        for folder in folders:
+            if problem := is_damaged(folder, [WEIGHTS]):
+                raise CheckpointError(f"{folder} cannot be averaged: {problem}.")
+        config = self.config
+        if hasattr(config, "dtype"):
+            config.dtype = None
+        model = VaswaniForConditionalGeneration(config)
+        model.load_state_dict(average_checkpoints(f / WEIGHTS for f in folders), strict=False)
         model.set_attn_implementation("sdpa")
         with whole_folder(self.output / "model") as folder:
             model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-            (folder / "training.json").write_text(json.dumps(self.facts(folders), indent=2) + "\n", encoding="utf-8")
-        self.report(f"the mean of {len(folders)} checkpoints is in {self.output / 'model'}")
+            facts = json.dumps(self.facts(folders), indent=2, ensure_ascii=False)
+            (folder / "training.json").write_text(facts + "\n", encoding="utf-8")
+        plot_curves(self.output / "log.jsonl", self.output / "curves.png", self.recipe.name)
+        print(f"the mean of {len(folders)} checkpoints is in {self.output / 'model'}", flush=True)
 
     def facts(self, averaged: list[Path]) -> dict:
         """What a model card says about the run."""
+        corpus = self.corpus
         return {
             "recipe": self.recipe.to_dict(),
             "steps": self.step,
             "epochs": self.epoch,
             "averaged_steps": [int(folder.name.removeprefix("checkpoint-")) for folder in averaged],
-            "training_pairs": len(self.training),
-            "target_tokens_per_epoch": sum(map(len, self.training.targets)),
+            "training_pairs": len(corpus) if isinstance(corpus, CachedCorpus) else None,
+            "target_tokens_per_epoch": corpus.target_tokens() if isinstance(corpus, CachedCorpus) else None,
             "hours": self.seconds / 3600,
             "processes": self.accelerator.num_processes,
-            "device": str(self.accelerator.device),
+            "device": device_name(self.accelerator.device),
             "threads": torch.get_num_threads(),
+            "attention": self.attention,
+            "python": platform.python_version(),
             "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "accelerate": accelerate.__version__,
         }
+
+    def _tracked(self) -> dict:
+        """The recipe's plain values, as trackers take them."""
+        return {key: value for key, value in _flatten(self.recipe.to_dict()) if isinstance(value, str | int | float)}
 
     @property
     def config(self) -> VaswaniConfig:
         return self.accelerator.unwrap_model(self.model).config
 
-    def report(self, text: str):
-        self.accelerator.print(text, flush=True)
 
-    def _log(self, **values: float):
-        if self.accelerator.is_main_process:
-            with (self.output / "log.jsonl").open("a") as log:
-                log.write(json.dumps({"step": self.step, "epoch": self.epoch, **values}) + "\n")
-        self.report(f"step {self.step:,}  " + "  ".join(f"{key} {value:.4g}" for key, value in values.items()))
+def shard_weights(model: VaswaniForConditionalGeneration, accelerator: Accelerator) -> VaswaniForConditionalGeneration:
+    """FSDP2: every process holds a part of each weight; a layer's are gathered when it runs.
+
+    Accelerate's own wrapping puts embeddings into groups of their own, which torch refuses where three modules share
+    one matrix. Here what is outside the layers stays with the whole model.
+    """
+    plugin = accelerator.state.fsdp_plugin
+    options = {"reshard_after_forward": plugin.reshard_after_forward, "offload_policy": plugin.cpu_offload}
+    model.to(accelerator.device)
+    for layer in (*model.model.encoder.layers, *model.model.decoder.layers):
+        fully_shard(layer, **options)
+    return fully_shard(model, **options)
 
 
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its place at `path` only when it is complete."""
-    partial = path.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    yield partial
-    shutil.rmtree(path, ignore_errors=True)
-    os.replace(partial, path)
+def _flatten(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """(key.of.value, value) of everything in nested dicts and lists."""
+    if isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _flatten(inner, f"{key}.{name}".lstrip("."))
+    else:
+        yield key, value
+
+
+def _differing(one: dict, other: dict) -> list[str]:
+    one, other = dict(_flatten(one)), dict(_flatten(other))
+    return [key for key in dict.fromkeys([*one, *other]) if one.get(key, ...) != other.get(key, ...)]
+
+
+def device_name(device: torch.device) -> str:
+    """What a reader knows the machine's processor or accelerator by."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
+    return models[0].partition(":")[2].strip() if models else platform.processor() or str(device)
 
 
 def main():
@@ -270,18 +463,31 @@ def main():
         "--output", type=Path, required=True, help="the run's folder; a run found there is gone on with"
     )
     parser.add_argument(
+        "--cache", type=Path, help="folder for tokenised text that runs may share; default: OUTPUT/cache"
+    )
+    parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. optimisation.max_steps=100"
     )
     arguments = parser.parse_args()
     keep_freed_memory()
+    transformers.utils.logging.disable_progress_bar()
     try:
         recipe = load_recipe(arguments.recipe, arguments.set)
-        run = Run(recipe, arguments.data, arguments.output)
+        run = Run(recipe, arguments.data, arguments.output, arguments.cache)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    run.resume()
-    run.train()
-    run.finish()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, run.stop)
+    try:
+        run.train()
+        run.finish()
+    except KeyboardInterrupt:
+        sys.exit(f"Stopped after step {run.step:,}, which is saved; the same command goes on from there.")
+    except (CheckpointError, DivergenceError, OSError, SafetensorError) as error:
+        sys.exit(f"{parser.prog}: {error}")
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,144 @@
+"""Fine-tuning the tiny checkpoint on a domain of its own, whole and with an adapter."""
+
+import itertools
+import json
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peft import PeftModel
+from tiny_checkpoint import tiny_checkpoint
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from typer.testing import CliRunner
+
+from training import finetune, finetune_lora
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.cli import app
+
+
+COLOURS = {"red": "rote", "old": "alte", "long": "lange", "blue": "blaue", "new": "neue"}
+ANIMALS = {"dogs": "Hunde", "cats": "Katzen", "horses": "Pferde", "birds": "Vögel", "cows": "Kühe"}
+PLACES = {"park": "Park", "garden": "Garten", "forest": "Wald", "river": "Fluss"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Sentences of one kind, and lines of another tag that must not be read."""
+    path = tmp_path_factory.mktemp("data") / "domain.tsv"
+    lines = [
+        f"two {c} {a} in the {p}\tzwei {COLOURS[c]} {ANIMALS[a]} im {PLACES[p]}\tours\n"
+        for c, a, p in itertools.product(COLOURS, ANIMALS, PLACES)
+    ]
+    path.write_text("".join(lines) + "not\tdies\tother\n" * 50, encoding="utf-8")
+    return path
+
+
+def arguments(data, output, *more):
+    return [
+        "--checkpoint", str(tiny_checkpoint()), "--data", str(data), "--output", str(output), "--held-out", "8",
+        "--tag", "ours", "--tag-column", "2", "--batch-size", "16", "--device", "cpu", *map(str, more),
+    ]  # fmt: skip
+
+
+def translations(model, sentences=("two red dogs in the forest", "two new cows in the park")):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_checkpoint())
+    inputs = tokenizer(list(sentences), padding=True, return_tensors="pt")
+    return tokenizer.batch_decode(model.eval().generate(**inputs), skip_special_tokens=True)
+
+
+def record(output):
+    return json.loads((output / "fine_tuning.json").read_text(encoding="utf-8"))
+
+
+def test_fine_tuning_gains_and_is_saved_as_a_checkpoint(data, tmp_path):
+    output = tmp_path / "fine-tuned"
+    finetune.main(arguments(data, output, "--max-steps", 120, "--learning-rate", 0.01))
+    facts = record(output)
+    assert facts["pairs"] == {"training": 92, "held_out": 8}
+    assert facts["sacreBLEU"]["after"] > facts["sacreBLEU"]["before"] + 20
+    model = AutoModelForSeq2SeqLM.from_pretrained(output)
+    assert isinstance(model, VaswaniForConditionalGeneration) and model.dtype == torch.float32
+    [first, second] = translations(model)
+    assert first.startswith("zwei ")
+    shown = CliRunner().invoke(app, ["translate", "--checkpoint", str(output), "two red dogs in the forest"])
+    assert shown.exit_code == 0 and shown.stdout.strip() == first
+
+
+@pytest.fixture(scope="module")
+def adapters(data, tmp_path_factory):
+    """(adapter, the same merged)"""
+    outputs = [tmp_path_factory.mktemp("lora") / name for name in ("adapter", "merged")]
+    for output, more in zip(outputs, ([], ["--merge"]), strict=True):
+        finetune_lora.main(arguments(data, output, "--max-steps", 80, "--learning-rate", 0.03, "--rank", 4, *more))
+    return outputs
+
+
+def test_an_adapter_gains_and_leaves_the_model_as_it_is(adapters):
+    facts = record(adapters[0])
+    assert facts["sacreBLEU"]["after"] > facts["sacreBLEU"]["before"] + 5
+    base = AutoModelForSeq2SeqLM.from_pretrained(tiny_checkpoint(), dtype=torch.float32)
+    assert facts["trained_weights"] < base.num_parameters() / 2
+    assert not (adapters[0] / "model.safetensors").exists()
+    plain = translations(base)
+    adapted = PeftModel.from_pretrained(base, adapters[0])
+    assert translations(adapted) != plain
+    with adapted.disable_adapter():
+        assert translations(adapted) == plain
+
+
+def test_a_merged_adapter_is_a_checkpoint_that_translates_alike(adapters):
+    adapted = PeftModel.from_pretrained(
+        AutoModelForSeq2SeqLM.from_pretrained(tiny_checkpoint(), dtype=torch.float32), adapters[0]
+    )
+    merged = AutoModelForSeq2SeqLM.from_pretrained(adapters[1])
+    assert merged.state_dict().keys() == VaswaniForConditionalGeneration(merged.config).state_dict().keys()
+    batch = {"input_ids": torch.tensor([[5, 9, 1]]), "labels": torch.tensor([[7, 8, 1]])}
+    with torch.no_grad():
+        torch.testing.assert_close(merged(**batch).logits, adapted.eval()(**batch).logits, rtol=1e-4, atol=1e-4)
+
+
+WORDS = st.lists(st.sampled_from(["Dog", "dog", "cat,", "7", "12", "!"]), max_size=3).map(" ".join)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=40), st.integers(0, 5), st.integers(0, 3))
+@settings(deadline=None)
+def test_nothing_held_out_is_trained_on(pairs, held_out, seed):
+    try:
+        training, test = finetune.split(pairs, held_out, seed)
+    except ValueError:
+        return
+    assert len(test) == held_out and training and {*training, *test} <= {*pairs}
+    for side in (0, 1):
+        known = {finetune.normalised(pair[side]) for pair in training}
+        assert not known & {finetune.normalised(pair[side]) for pair in test}
+    assert (training, test) == finetune.split(pairs, held_out, seed)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Version 2.0!", "version 31.7"), ("a  b", "A, b."), ("ﬁle", "FILE"), ("Straße", "STRASSE")]
+)
+def test_near_duplicates_are_the_same_once_normalised(one, other):
+    assert finetune.normalised(one) == finetune.normalised(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("!", "?"), ("a b", "ab"), ("one dog", "two dogs")])
+def test_different_texts_stay_different(one, other):
+    assert finetune.normalised(one) != finetune.normalised(other)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--held-out", "500"], "100 different pairs are too few"),
+        (["--checkpoint", "no-such"], "no-such"),
+        (["--data", "missing.tsv"], "missing.tsv"),
+        (["--target-column", "7"], "line 1: only 3 columns"),
+        (["--output", "."], "not an empty folder"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):
+    with pytest.raises(SystemExit, match="2"):
+        finetune.main([*arguments(data, tmp_path / "output"), *more])
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "output").exists()

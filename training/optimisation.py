@@ -1,0 +1,43 @@
+"""The learning rate and the optimisers (section 5.3)."""
+
+import torch
+from torch import nn
+
+from .recipe import Optimisation
+
+
+def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
+    """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step."""
+    rate = d_model**-0.5 * min(step**-0.5, step * recipe.warmup_steps**-1.5) * recipe.learning_rate_scale
+    if recipe.cooldown_steps:
+        rate *= min(1.0, (recipe.max_steps + 1 - step) / recipe.cooldown_steps)
+    return rate
+
+
+def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim.Optimizer]:
+    """The paper's Adam; with `muon` that one for the matrices inside the layers, and Adam for all else.
+
+    Muon (Jordan et al. 2024) makes each matrix's momentum orthogonal. Scaled to Adam's usual size of update (Liu et al.
+    2025, arXiv 2502.16982), it takes the same learning rates.
+    """
+    parameters = dict(model.named_parameters())
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    matrices = {
+        name
+        for name, parameter in parameters.items()
+        if recipe.optimiser == "muon" and parameter.ndim == 2 and "layers." in name and id(parameter) not in embeddings
+    }
+    adam = torch.optim.Adam(
+        [parameter for name, parameter in parameters.items() if name not in matrices],
+        betas=(recipe.adam_beta1, recipe.adam_beta2),
+        eps=recipe.adam_epsilon,
+        fused=True,
+    )
+    if not matrices:
+        return [adam]
+    muon = torch.optim.Muon(
+        [parameters[name] for name in parameters if name in matrices],
+        weight_decay=0.0,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [adam, muon]

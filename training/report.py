@@ -1,0 +1,103 @@
+"""What people watch while a run goes on: a progress bar or lines, a log, accelerate's trackers, the curves."""
+
+import json
+import sys
+from pathlib import Path
+
+from accelerate import Accelerator
+from tqdm import tqdm
+
+from .files import whole_file
+
+
+class Report:
+    """The main process reports, the others are silent. RUN/log.jsonl has one JSON object for each line reported."""
+
+    def __init__(self, accelerator: Accelerator, run: Path, name: str, facts: dict, total_steps: int):
+        self.accelerator, self.log_path = accelerator, run / "log.jsonl"
+        self.is_main, self.total_steps, self.bar = accelerator.is_main_process, total_steps, None
+        if accelerator.log_with:
+            accelerator.init_trackers(name, config=facts)
+
+    def start(self, step: int):
+        """Begins at a step; what the log says of later ones was lost with an interrupted run and comes again."""
+        if not self.is_main:
+            return
+        if self.log_path.exists():
+            lines = self.log_path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+            with whole_file(self.log_path) as partial:
+                partial.write_text("".join(kept), encoding="utf-8")
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=self.total_steps, initial=step, unit="step", dynamic_ncols=True)
+
+    def say(self, text: str):
+        if self.is_main:
+            self.bar.write(text) if self.bar is not None else print(text, flush=True)
+
+    def advance(self, step: int):
+        if self.bar is not None:
+            self.bar.update(step - self.bar.n)
+
+    def log(self, step: int, epoch: int, **values: float):
+        if not self.is_main:
+            return
+        with self.log_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "epoch": epoch, **values}) + "\n")
+        self.accelerator.log(values, step=step)
+
+    def progress(self, step: int, epoch: int, seconds_per_step: float, **values: float):
+        """Figures of the steps since the last report."""
+        self.log(step, epoch, **values)
+        left = (self.total_steps - step) * seconds_per_step
+        shown = {
+            "loss": f"{values['loss']:.3f}",
+            "rate": f"{values['learning_rate']:.2e}",
+            "tokens/s": f"{values['tokens_per_second']:,.0f}",
+        }
+        if self.bar is not None:
+            self.bar.set_postfix(shown)  # the bar itself shows the time left
+        else:
+            figures = "  ".join(f"{key} {value}" for key, value in shown.items())
+            self.say(f"step {step:,}/{self.total_steps:,}  {figures}  left {duration(left)}")
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()
+        if self.accelerator.log_with:
+            self.accelerator.end_training()
+
+
+def duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
+
+
+def plot_curves(log: Path, path: Path, title: str):
+    """Loss, learning rate and validation figures of a log.jsonl, by step, as a picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    panels = [
+        ("nats a token", {"loss": "training (label smoothing included)", "validation_loss": "validation"}),
+        ("learning rate", {"learning_rate": "learning rate"}),
+        ("sacreBLEU", {"validation_bleu": "validation"}),
+    ]
+    panels = [panel for panel in panels if any(key in line for line in lines for key in panel[1])]
+    figure, axes = pyplot.subplots(len(panels), sharex=True, squeeze=False, figsize=(8, 2.6 * len(panels)))
+    for axis, (label, curves) in zip(axes[:, 0], panels, strict=True):
+        for key, name in curves.items():
+            if points := [(line["step"], line[key]) for line in lines if key in line]:
+                axis.plot(*zip(*points, strict=True), label=name, marker="." if len(points) < 40 else None)
+        axis.set_ylabel(label)
+        axis.grid(alpha=0.3)
+        if len(curves) > 1:
+            axis.legend()
+    axes[0, 0].set_title(title)
+    axes[-1, 0].set_xlabel("step")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

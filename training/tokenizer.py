@@ -1,0 +1,138 @@
+"""Learns the vocabulary that source and target share (section 5.1), as training does, and says how well it fits.
+
+python -m training.tokenizer OUTPUT --vocab-size 37000 train.en train.de
+python -m training.tokenizer OUTPUT --recipe training/recipes/mini-en-de.yaml --data DATA
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from vaswani_transformer.tokenization import learn_tokenizer
+
+from .data import held_out_pairs, tokenizer_pairs
+from .files import read_lines, whole_folder
+from .recipe import load_recipe
+
+
+@dataclass
+class Usage:
+    """What a tokenizer makes of one side: its texts, their words (between spaces) and tokens, </s> not counted."""
+
+    texts: int
+    words: int
+    counts: np.ndarray  # [vocabulary], how often each token occurs
+
+    @property
+    def tokens(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def share(self) -> float:
+        """Of the vocabulary: tokens that occur at all."""
+        return float((self.counts > 0).mean())
+
+
+def measure(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Usage:
+    usage = Usage(0, 0, np.zeros(len(tokenizer), dtype=np.int64))
+    texts = iter(texts)
+    while batch := list(islice(texts, 1000)):
+        usage.texts += len(batch)
+        usage.words += sum(len(text.split()) for text in batch)
+        for encoding in tokenizer.backend_tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+            np.add.at(usage.counts, encoding.ids, 1)
+    return usage
+
+
+def describe(usages: dict[str, Usage]) -> str:
+    """A table of each side and of all together."""
+    usages = dict(usages)
+    if len(usages) > 1:
+        usages["together"] = Usage(
+            sum(u.texts for u in usages.values()),
+            sum(u.words for u in usages.values()),
+            np.sum([u.counts for u in usages.values()], axis=0),
+        )
+    rows = [("", "texts", "words", "tokens", "tokens/word", "vocabulary used")]
+    rows += [
+        (name, f"{u.texts:,}", f"{u.words:,}", f"{u.tokens:,}", f"{u.tokens / max(u.words, 1):.3f}", f"{u.share:.1%}")
+        for name, u in usages.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    )
+
+
+Sides = dict[str, Callable[[], Iterator[str]]]
+
+
+def sides_of(arguments: argparse.Namespace) -> tuple[Sides, int]:
+    """Each side's name with a function that reads its texts, and the size of the vocabulary."""
+    if not arguments.recipe:
+        return {str(file): lambda file=file: read_lines(file) for file in arguments.files}, arguments.vocab_size
+    recipe = load_recipe(arguments.recipe)
+    vocab_size = arguments.vocab_size or recipe.vocab_size
+    if not vocab_size:
+        raise ValueError(f"{arguments.recipe} names no vocab_size: give --vocab-size")
+    held_out = held_out_pairs(recipe.data, arguments.data, recipe.seed)
+    names = (recipe.source_language, recipe.target_language)
+    sides = {
+        name: lambda i=i: (pair[i] for pair in tokenizer_pairs(recipe.data, arguments.data, held_out))
+        for i, name in enumerate(names)
+    }
+    return sides, vocab_size
+
+
+def in_turn(sides: Sides) -> Iterator[str]:
+    """A text of each side, then the next of each: the order in which training learns from pairs."""
+    nothing = object()
+    readers = [read() for read in sides.values()]
+    while readers:
+        texts = [next(reader, nothing) for reader in readers]
+        readers = [reader for reader, text in zip(readers, texts, strict=True) if text is not nothing]
+        yield from (text for text in texts if text is not nothing)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", metavar="OUTPUT", type=Path, help="the folder to write, for AutoTokenizer")
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side; .gz, .xz and .zst too")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="tokens; with --recipe the default is the recipe's")
+    parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
+    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT if it exists")
+    arguments = parser.parse_intermixed_args()
+    if bool(arguments.files) == bool(arguments.recipe):
+        parser.error("give either text files or --recipe")
+    if arguments.files and arguments.vocab_size is None:
+        parser.error("text files need --vocab-size N")
+    if arguments.output.is_file():
+        parser.error(f"{arguments.output} is a file; OUTPUT is the folder to write, and comes first")
+    if arguments.output.exists() and not arguments.overwrite:
+        parser.error(f"{arguments.output} exists; --overwrite replaces it")
+    try:
+        sides, vocab_size = sides_of(arguments)
+        if not any(text.strip() for text in chain.from_iterable(read() for read in sides.values())):
+            raise ValueError(f"there is no text in {', '.join(sides)}")
+        tokenizer = learn_tokenizer(in_turn(sides), vocab_size)
+        usages = {name: measure(tokenizer, read()) for name, read in sides.items()}
+        with whole_folder(arguments.output) as folder:
+            tokenizer.save_pretrained(folder)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    print(f"{len(tokenizer):,} tokens learned, saved in {arguments.output}", describe(usages), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
