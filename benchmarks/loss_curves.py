@@ -1,0 +1,57 @@
+"""Draws the training losses of runs of `training.train` over each other, and says how far they are apart.
+
+    python -m benchmarks.loss_curves float32=RUN bfloat16=RUN --output benchmarks/results/loss_curves.json
+
+The first run is the one that the others are compared with. A figure of the same name, .svg, is drawn beside the JSON.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from .measure import record
+
+
+def losses(run: Path) -> dict[int, float]:
+    """{step: mean training loss of the steps since the one before}"""
+    entries = map(json.loads, (run / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return {entry["step"]: entry["loss"] for entry in entries if "loss" in entry}
+
+
+def draw(curves: dict[str, dict[int, float]], path: Path):
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for (name, curve), style in zip(curves.items(), ("-", "--", ":", "-."), strict=False):
+        axes.plot(list(curve), list(curve.values()), style, label=name)
+    axes.set(xlabel="step", ylabel="training loss (nats a token)")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.loss_curves", description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
+    parser.add_argument("--output", type=Path, required=True, help="a JSON file")
+    arguments = parser.parse_args()
+    runs = dict(run.split("=", 1) for run in arguments.runs)
+    curves = {name: losses(Path(run)) for name, run in runs.items()}
+    first, *others = curves
+    results = [
+        {
+            "of": name,
+            "from": first,
+            "largest difference": round(max(abs(curves[name][s] - curves[first][s]) for s in curves[first]), 4),
+            "last difference": round(curves[name][max(curves[first])] - curves[first][max(curves[first])], 4),
+        }
+        for name in others
+    ]
+    results += [{"run": name, "losses": {s: round(v, 4) for s, v in curve.items()}} for name, curve in curves.items()]
+    record(arguments.output, "python -m benchmarks.loss_curves", {"runs": list(runs)}, results)
+    draw(curves, arguments.output.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What the benchmarks say of themselves: floating-point operations, batches, curves."""
+
+import json
+import sys
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import loss_curves
+from benchmarks.seq2seq_trainer import make_batches
+from benchmarks.training_step import training_flops
+
+
+@pytest.mark.parametrize("fields", [dict(), dict(d_k=6, d_v=10), dict(share_embeddings="none", decoder_vocab_size=31)])
+def test_floating_point_operations_are_those_that_torch_counts(tiny_model, fields):
+    model = tiny_model(**fields).train()
+    model.set_attn_implementation("eager")
+    source, labels = torch.randint(2, 31, (3, 7)), torch.randint(2, 31, (3, 5))
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=source, labels=labels).loss.backward()
+    assert counter.get_total_flops() == training_flops(model.config, 3, 7, 5)
+
+
+def test_batches_hold_whole_sentences_within_the_budget():
+    batches = make_batches(vocab_size=50, batch_tokens=400, count=5)
+    assert len(batches) == 5
+    for batch in batches:
+        sentences, source = batch["input_ids"].shape
+        target = batch["labels"].shape[1]
+        assert 300 < sentences * max(source, target) <= 400
+        assert torch.equal(batch["input_ids"] != 0, batch["attention_mask"] == 1)
+        assert batch["attention_mask"][:, 0].all() and batch["attention_mask"][:, -1].any()
+        real = batch["labels"] != -100
+        assert real[:, 0].all() and real[:, -1].any()
+        assert not batch["decoder_input_ids"][:, 0].any()
+        assert torch.equal(batch["decoder_input_ids"][:, 1:][real[:, 1:]], batch["labels"][:, :-1][real[:, 1:]])
+    lengths = [batch["labels"].shape[1] for batch in batches]
+    assert lengths[0] < lengths[-1] / 3
+    again = make_batches(vocab_size=50, batch_tokens=400, count=5)
+    assert all(torch.equal(one[key], two[key]) for one, two in zip(batches, again, strict=True) for key in one)
+
+
+def test_curves_are_drawn_and_compared(tmp_path, monkeypatch):
+    for name, last in (("a", 3.0), ("b", 3.25)):
+        (tmp_path / name).mkdir()
+        lines = [{"step": 10, "loss": 5.0}, {"step": 10, "validation_loss": 9.0}, {"step": 20, "loss": last}]
+        (tmp_path / name / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    output = tmp_path / "curves.json"
+    monkeypatch.setattr(sys, "argv", ["x", f"one={tmp_path}/a", f"two={tmp_path}/b", "--output", str(output)])
+    loss_curves.main()
+    [difference, *_] = json.loads(output.read_text())["results"]
+    assert difference == {"of": "two", "from": "one", "largest difference": 0.25, "last difference": 0.25}
+    assert "<svg" in output.with_suffix(".svg").read_text()
