@@ -1,5 +1,7 @@
 """What all tests share: one thread, one seed, and small models whose every parameter counts."""
 
+import sys
+
 import pytest
 import torch
 
@@ -18,6 +20,13 @@ TINY = dict(
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def fresh_accelerate():
+    """accelerate keeps the precision of the first Trainer or run of a process; the next test may ask for another."""
+    if state := sys.modules.get("accelerate.state"):
+        state.AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @pytest.fixture(scope="session")

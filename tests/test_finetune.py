@@ -133,7 +133,7 @@ def test_different_texts_stay_different(one, other):
         (["--held-out", "500"], "100 different pairs are too few"),
         (["--checkpoint", "no-such"], "no-such"),
         (["--data", "missing.tsv"], "missing.tsv"),
-        (["--target-column", "7"], "line 1: only 3 columns"),
+        (["--target-column", "7"], "only 3 columns"),
         (["--output", "."], "not an empty folder"),
     ],
 )

@@ -40,6 +40,13 @@ def read_pairs(source: Source, folder: str | Path = ".") -> list[Pair]:
     return list(iterate_pairs(source, folder))
 
 
+def write_pairs(pairs: Iterable[Pair], path: str | Path):
+    """A file of pairs, between tabs; a tab or a line break in a text becomes a space."""
+    lines = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
 def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
     """(source, target), with the tag as a third where tags are asked for."""
     if source.target_path:
@@ -78,7 +85,10 @@ def load_hub_dataset(source: Source, streaming: bool = False):
 
 
 def _tab_value(line: str, column: int) -> str:
-    return line.split("\t")[column]
+    fields = line.split("\t")
+    if column >= len(fields):
+        raise IndexError(f"only {len(fields)} columns")
+    return fields[column]
 
 
 def _json_value(line: str, column: str) -> str:

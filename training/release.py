@@ -16,7 +16,6 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import paper_generation_config
 
 from .evaluate import CHRF, SACREBLEU
 from .files import whole_file, whole_folder
@@ -28,9 +27,6 @@ TEMPLATE = Path(__file__).with_name("card_template.md")
 def release_weights(run: Path, checkpoint: Path):
     """The run's averaged model with its weights in half precision, which load as float32."""
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
-    config = model.config
-    ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    model.generation_config = paper_generation_config(**ids)
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -28,6 +28,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
+from vaswani_transformer.generation_vaswani import paper_generation_config
 from vaswani_transformer.memory import keep_freed_memory
 from vaswani_transformer.tokenization import learn_tokenizer
 
@@ -49,6 +50,7 @@ from .data import (
     in_memory,
     read_pairs,
     tokenizer_pairs,
+    write_pairs,
 )
 from .evaluate import evaluate_pairs
 from .files import whole_file, whole_folder
@@ -136,9 +138,7 @@ class Run:
         if recipe.initial:
             return AutoTokenizer.from_pretrained(resolve(recipe.initial))
         if not folder.exists():
-            lines = "".join(f"{source}\t{target}\n" for source, target in self.held_out)
-            with whole_file(self.output / "held_out.tsv") as partial:
-                partial.write_text(lines, encoding="utf-8")
+            write_pairs(self.held_out, self.output / "held_out.tsv")
             pairs = tokenizer_pairs(recipe.data, self.data_folder, self.held_out)
             with whole_folder(folder) as partial:
                 learn_tokenizer(chain.from_iterable(pairs), recipe.vocab_size).save_pretrained(partial)
@@ -185,8 +185,8 @@ class Run:
         self._resume()
         self.report.start(self.step)
         since, tokens, steps, done = time.perf_counter(), 0, 0, []
-        for batch, (parts, count) in self._batches():
-            done.append((self.step, self.epoch, self.batch, batch, self._update(parts, count)))
+        for pairs, (parts, count) in self._batches():
+            done.append((self.step, self.epoch, self.batch, pairs, self._update(parts, count)))
             tokens, steps = tokens + count, steps + 1
             self.report.advance(self.step)
             ends = self.step == last
@@ -229,7 +229,8 @@ class Run:
         self.report.close()
 
     def _batches(self) -> Iterator:
-        """Batches from where the run stands, each counted as done once the next is asked for."""
+        """Batches from where the run stands, each counted as done once the next is asked for, and where they are from:
+        all pairs of the epoch and the numbers of those in the batch."""
         settings, accelerator = self.recipe.optimisation, self.accelerator
         while self.step < settings.max_steps:
             pairs, taken = self.corpus.epoch(self.epoch)
@@ -250,7 +251,7 @@ class Run:
             for parts in loader:
                 self.step += 1
                 self.batch += 1
-                yield plan[self.batch - 1], parts
+                yield (pairs, plan[self.batch - 1]), parts
                 if self.step == settings.max_steps:
                     break
             if self.batch >= len(plan):
@@ -288,13 +289,17 @@ class Run:
 
     def _finite(self, done: list) -> list[float]:
         losses = torch.stack([loss for *_, loss in done]).tolist()
-        for (step, epoch, number, batch, _), loss in zip(done, losses, strict=True):
+        for (step, epoch, number, (pairs, batch), _), loss in zip(done, losses, strict=True):
             if not abs(loss) < float("inf"):
                 self.report.close()
+                path = self.output / "not_finite.tsv"
+                if self.accelerator.is_main_process:
+                    decode = self.tokenizer.batch_decode
+                    write_pairs((decode(pairs[i], skip_special_tokens=True) for i in batch), path)
                 raise DivergenceError(
-                    f"The loss is {loss} at step {step} (epoch {epoch}, batch {number}, pairs {batch.tolist()}). "
-                    "Lower optimisation.learning_rate_scale, set max_grad_norm, or look at these pairs. "
-                    "The checkpoints written before are whole."
+                    f"The loss is {loss} at step {step} (epoch {epoch}, batch {number}); {path} holds the {len(batch)} "
+                    "pairs of that batch. Lower optimisation.learning_rate_scale, set max_grad_norm, or look at these "
+                    "pairs. The checkpoints written before are whole."
                 )
         return losses
 
@@ -380,6 +385,9 @@ class Run:
         model = VaswaniForConditionalGeneration(config)
         model.load_state_dict(average_checkpoints(f / WEIGHTS for f in folders), strict=False)
         model.set_attn_implementation("sdpa")
+        ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+        # Label smoothing leaves `</s>` enough of the first step for no translation at all to beat a long doubtful one.
+        model.generation_config = paper_generation_config(min_new_tokens=1, **ids)
         with whole_folder(self.output / "model") as folder:
             model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
