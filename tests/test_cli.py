@@ -403,6 +403,19 @@ def test_checkpoints_table(vaswani, shipped):
         assert word in table
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_listing_begins_with_what_a_user_must_know(vaswani, monkeypatch, tmp_path, width):
+    monkeypatch.setattr(cli, "out", Console(width=width))
+    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
+    for name, notice in (("a", "For non-commercial use only: trained on captions."), ("b", "")):
+        (tmp_path / name).mkdir()
+        about = {**ABOUT, "name": name, "notice": notice}
+        (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    rows = vaswani("checkpoints").stdout.splitlines()
+    assert rows[0].split() == ["a", *"For non-commercial use only: trained on captions.".split()]
+    assert next(row for row in rows if row.startswith("b")).split()[:2] == ["b", "languages"]
+
+
 def test_checkpoints_json(vaswani, shipped, folder):
     assert json.loads(vaswani("checkpoints", "--json").stdout) == [{**ABOUT, "path": str(folder)}]
 
@@ -419,10 +432,10 @@ def test_checkpoint_path(shipped, folder):
         checkpoint_path("tiny")
 
 
-def test_of_several_checkpoints_for_a_language_the_largest_is_taken(monkeypatch, tmp_path):
-    for name, parameters in (("a", 5), ("b", 7), ("c", 6)):
+def test_of_several_checkpoints_for_a_language_the_largest_general_one_is_taken(monkeypatch, tmp_path):
+    for name, parameters, domain in (("a", 5, ""), ("b", 7, ""), ("c", 6, ""), ("d", 8, "captions")):
         (tmp_path / name).mkdir()
-        about = {**ABOUT, "name": name, "parameters": parameters}
+        about = {**ABOUT, "name": name, "parameters": parameters, "domain": domain}
         (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
     monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
     assert catalogue.for_language("de") == str(tmp_path / "b")

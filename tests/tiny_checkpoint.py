@@ -30,6 +30,7 @@ ABOUT = {
     "parameters": 123_456,
     "bytes": 250_000,
     "licence": "CC-BY 2.0 FR",
+    "domain": "",
     "notice": "Knows six sentences.",
     "trained_on": ["six sentences"],
     "max_length": 40,

@@ -12,7 +12,8 @@ CHECKPOINTS = Path(__file__).parent / "checkpoints"
 @dataclass(frozen=True)
 class Checkpoint:
     """What a checkpoint's about.json says of it. `bytes` is its size on disk, `max_length` that of the longest training
-    example in tokens, and each of `scores` has "dataset", "metric", "value" and "signature"."""
+    example in tokens, `domain` the kind of text that it is for if not for all, and each of `scores` has "dataset",
+    "metric", "value" and "signature"."""
 
     name: str
     path: Path
@@ -22,6 +23,7 @@ class Checkpoint:
     bytes: int
     licence: str
     notice: str = ""
+    domain: str = ""
     trained_on: list[str] = field(default_factory=list)
     max_length: int | None = None
     scores: list[dict] = field(default_factory=list)
@@ -92,7 +94,9 @@ def resolve(checkpoint: str) -> str:
 
 
 def for_language(target_language: str) -> str:
-    """The folder of the shipped checkpoint that translates to `target_language`: of several, the largest.
+    """The folder of the shipped checkpoint that translates to `target_language`.
+
+    Of several, one for all kinds of text goes before one for a domain, then the larger before the smaller.
 
     Raises:
         ValueError: there is none; the message says which languages there are.
@@ -104,4 +108,4 @@ def for_language(target_language: str) -> str:
             f"No checkpoint that ships with this package translates to {target_language!r}; there are: {languages}. "
             "Name another with --checkpoint: a folder or a Hub id."
         )
-    return str(max(fitting, key=lambda about: about.parameters).path)
+    return str(max(fitting, key=lambda about: (not about.domain, about.parameters)).path)

@@ -16,7 +16,7 @@ from typing import Annotated, BinaryIO, Literal, TextIO
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -470,19 +470,24 @@ def checkpoints(
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
     for about in found:
+        scores: dict[str, list[str]] = {}
+        for s in about.scores:
+            scores.setdefault(s["dataset"], []).append(f"{s['value']:.1f} {s['metric']}")
         facts = {
             "languages": about.languages,
+            "made for": about.domain,
             "size": f"{about.parameters / 1e6:.1f} million parameters, {decimal(about.bytes)}",
-            "scores": "\n".join(f"{s['value']:.1f} {s['metric']}, {s['dataset']}" for s in about.scores),
+            "scores": "\n".join(f"{', '.join(values)}, {dataset}" for dataset, values in scores.items()),
             "licence": about.licence,
-            "notice": Text(about.notice, style="yellow"),
         }
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
         for row in facts.items():
             if row[1]:
                 grid.add_row(*row)
-        table.add_row(about.name, grid)
+        # What a user must know before taking the weights comes first.
+        notice = [Text(about.notice, style="bold yellow")] if about.notice else []
+        table.add_row(about.name, Group(*notice, grid))
     out.print(table)
 
 
