@@ -20,9 +20,9 @@ class Found(NamedTuple):
     margin: float  # smallest lead of a kept hypothesis over a dropped one: within rounding error, either may be kept
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha."""
-    return ((5 + length) / 6) ** alpha
+def length_penalty(length: int, alpha: float, offset: float = 5) -> float:
+    """lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha; other toolkits have another number in the place of 5."""
+    return ((offset + length) / (offset + 1)) ** alpha
 
 
 def beam_search(
@@ -34,6 +34,7 @@ def beam_search(
     n_best: int = 1,
     any_candidate_may_end: bool = False,
     unfinished_last: bool = False,
+    offset: float = 5,
 ) -> Found:
     """Searches with `log_probs`, which maps n hypotheses of equal length to (n, V) log-probabilities of the next token.
 
@@ -68,18 +69,21 @@ def beam_search(
         ]
         may_end = keep(candidates, 2 * beams if any_candidate_may_end else beams)
         finished += [
-            Hypothesis(log_p / length_penalty(length, alpha), tokens) for log_p, tokens in may_end if tokens[-1] == end
+            Hypothesis(log_p / length_penalty(length, alpha, offset), tokens)
+            for log_p, tokens in may_end
+            if tokens[-1] == end
         ]
         finished = keep(rank(finished), beams)
         running = keep([candidate for candidate in candidates if candidate[1][-1] != end], beams)
         # Log-probabilities only fall, and the penalty is kindest to the longest.
         if not running or (
-            len(finished) == beams and running[0][0] / length_penalty(max_new_tokens, alpha) <= finished[-1].score
+            len(finished) == beams
+            and running[0][0] / length_penalty(max_new_tokens, alpha, offset) <= finished[-1].score
         ):
             break
     else:
         if not (unfinished_last and finished):
-            finished += [Hypothesis(log_p / length_penalty(length, alpha), tokens) for log_p, tokens in running]
+            finished += [Hypothesis(log_p / length_penalty(length, alpha, offset), tokens) for log_p, tokens in running]
 
     finished = rank(finished)
     for better, worse in zip(finished[:n_best], finished[1 : n_best + 1], strict=False):

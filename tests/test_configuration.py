@@ -117,7 +117,7 @@ REFUSED = {
     "a string for a number": (dict(dropout="0.1"), ["dropout", "float"]),
     "layout": (dict(position_layout="alternating"), ["interleaved", "concatenated"]),
     "divisor": (dict(position_divisor="third"), ["half", "half_minus_one"]),
-    "position encoding": (dict(position_encoding="rotary"), ["sinusoidal", "learned"]),
+    "position encoding": (dict(position_encoding="rotary"), ["sinusoidal", "learned", "none"]),
     "norm position": (dict(norm_position="sandwich"), ["post", "pre"]),
     "sharing": (dict(share_embeddings="source"), ["all", "target", "none"]),
     "smoothing type": (dict(label_smoothing_type="fairseq"), ["t2t", "uniform"]),
@@ -140,6 +140,8 @@ REFUSED = {
     "start outside the vocabulary": (dict(decoder_start_token_id=-1), ["decoder_start_token_id", "below 37000"]),
     "certain dropout": (dict(dropout=1.0), ["dropout", "less than 1"]),
     "negative smoothing": (dict(label_smoothing=-0.1), ["label_smoothing", "at least 0"]),
+    "deviation": (dict(layer_norm_deviation="population"), ["biased", "unbiased"]),
+    "no inner width in the decoder": (dict(decoder_d_ff=0), ["decoder_d_ff", "at least 1"]),
     "no epsilon": (dict(layer_norm_eps=0.0), ["layer_norm_eps", "greater than 0"]),
 }
 
@@ -173,6 +175,7 @@ UNUSUAL = {
     "nothing shared": dict(share_embeddings="none"),
     "no special tokens": dict(pad_token_id=None, eos_token_id=None, decoder_start_token_id=None),
     "several ends": dict(eos_token_id=[1, 2]),
+    "two inner widths": dict(d_ff=100, decoder_d_ff=200),
     "fairseq": dict(position_offset=2, layer_norm_eps=1e-5, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2),
 }
 

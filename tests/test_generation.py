@@ -123,7 +123,7 @@ def log_probability(model, source, tokens, prefix=()) -> float:
 
 
 @torch.no_grad()
-def paper_search(model, source, beams, alpha, max_new_tokens, n_best=1, prefix=(), allowed=None):
+def paper_search(model, source, beams, alpha, max_new_tokens, n_best=1, prefix=(), allowed=None, offset=5):
     """The reference on one sentence: no batch, no padding, no cache. Greedy search is one beam without a penalty."""
     encoded = model.get_encoder()(torch.tensor([source])).last_hidden_state
     start = [model.config.decoder_start_token_id, *prefix]
@@ -142,7 +142,8 @@ def paper_search(model, source, beams, alpha, max_new_tokens, n_best=1, prefix=(
             log_probs[:, forbidden] = -torch.inf
         return log_probs
 
-    return beam_search(log_probs, EOS, beams, alpha if beams > 1 else 0.0, max_new_tokens, n_best)
+    alpha = alpha if beams > 1 else 0.0
+    return beam_search(log_probs, EOS, beams, alpha, max_new_tokens, n_best, offset=offset)
 
 
 BLOCKS, MODELS = 8, 12  # about 240 sentences
@@ -171,10 +172,12 @@ def test_agrees_with_the_paper(block):
         beams, alpha = rng.randint(1, 5), rng.choice([0.0, 0.6, 1.0, rng.uniform(0.0, 2.0)])
         n_best, limit = rng.randint(1, beams), rng.choice([None, *[rng.randint(1, 30)] * 4])
         with_scores = rng.random() < 0.4
+        offset = rng.choice([None, None, 0, 1, 10])
 
         options = dict(num_beams=beams, num_return_sequences=n_best, max_new_tokens=limit)
         if beams > 1:
             options |= dict(length_penalty=alpha, early_stopping="never")
+            model.generation_config.length_penalty_offset = offset
         if prefix_length:
             options["decoder_input_ids"] = torch.tensor(prefixes)
         if with_scores:
@@ -186,7 +189,9 @@ def test_agrees_with_the_paper(block):
 
         for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
             room = len(source) + 50 - prefix_length if limit is None else limit
-            found = paper_search(model, source, beams, alpha, room, n_best, prefix)
+            found = paper_search(
+                model, source, beams, alpha, room, n_best, prefix, offset=5 if offset is None else offset
+            )
             if found.margin < 1e-5:
                 too_close += 1
                 continue

@@ -9,6 +9,7 @@ from torch import nn
 from transformers import FSMTConfig, FSMTForConditionalGeneration, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.modeling_vaswani import VaswaniAddNorm
 from vaswani_transformer.processor_vaswani import VaswaniLinear, dropout
 
 
@@ -77,20 +78,20 @@ TORCH_NORMS = {
 def torch_stack(model, kind):
     """torch.nn's encoder or decoder with the model's weights."""
     config, ours = model.config, getattr(model.model, kind)
-    heads, norm_position, layer_class, stack_class, options = {
+    heads, d_ff, norm_position, layer_class, stack_class, options = {
         "encoder": (
-            config.encoder_attention_heads, config.norm_position, nn.TransformerEncoderLayer, nn.TransformerEncoder,
-            dict(enable_nested_tensor=False),
+            config.encoder_attention_heads, config.d_ff, config.norm_position, nn.TransformerEncoderLayer,
+            nn.TransformerEncoder, dict(enable_nested_tensor=False),
         ),
         "decoder": (
-            config.decoder_attention_heads, config.decoder_norm_position, nn.TransformerDecoderLayer,
-            nn.TransformerDecoder, {},
+            config.decoder_attention_heads, config.decoder_d_ff, config.decoder_norm_position,
+            nn.TransformerDecoderLayer, nn.TransformerDecoder, {},
         ),
     }[kind]  # fmt: skip
     layer = layer_class(
         config.d_model,
         heads,
-        config.d_ff,
+        d_ff,
         dropout=0.0,
         activation=config.activation_function,
         layer_norm_eps=config.layer_norm_eps,
@@ -108,6 +109,8 @@ def torch_stack(model, kind):
                 parts_of_it = [weights.get(f"layers.{i}.{part}{end}") for part in parts]
                 if parts_of_it[0] is not None:
                     state[f"layers.{i}.{name}{end}"] = torch.cat(parts_of_it)
+        if not config.feed_forward_bias:
+            state |= {f"layers.{i}.linear1.bias": torch.zeros(d_ff), f"layers.{i}.linear2.bias": torch.zeros(16)}
     stack.load_state_dict(state)
     return stack.eval()
 
@@ -121,8 +124,19 @@ def torch_stack(model, kind):
         dict(norm_position="pre", final_norm=False),
         dict(norm_position="pre", decoder_norm_position="post"),
         dict(activation_function="gelu", layer_norm_eps=1e-5),
+        dict(decoder_d_ff=24),
+        dict(feed_forward_bias=False),
     ],
-    ids=["as published", "post-norm with final norm", "pre-norm", "pre-norm without final norm", "mixed", "gelu"],
+    ids=[
+        "as published",
+        "post-norm with final norm",
+        "pre-norm",
+        "pre-norm without final norm",
+        "mixed",
+        "gelu",
+        "another inner width in the decoder",
+        "no b1 and b2",
+    ],  # fmt: skip
 )
 def test_equals_torch_transformer(tiny_model, make_batch, fields):
     model = tiny_model(attention_bias=True, **fields)
@@ -162,6 +176,24 @@ def test_equals_torch_transformer(tiny_model, make_batch, fields):
 
 def test_post_norm_has_no_final_layer_norm(tiny_model):
     assert not any(name.endswith(("encoder.norm.weight", "decoder.norm.weight")) for name in tiny_model().state_dict())
+
+
+def annotated_transformer_norm(x, a_2, b_2, eps):
+    """`LayerNorm` of The Annotated Transformer."""
+    return a_2 * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) + b_2
+
+
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_the_norm_of_the_unbiased_deviation(tiny_model, norm_position):
+    config = tiny_model(norm_position=norm_position, layer_norm_deviation="unbiased", layer_norm_eps=0.1).config
+    norm, x, y = VaswaniAddNorm(config, norm_position).eval(), torch.randn(3, 5, 16), torch.randn(3, 5, 16)
+    nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
+
+    def reference(x):
+        return annotated_transformer_norm(x, norm.weight, norm.bias, 0.1)
+
+    expected = x + y * reference(x) if norm_position == "pre" else reference(x + y * x)
+    torch.testing.assert_close(norm(x, lambda normed: y * normed), expected)
 
 
 # Other toolkits' models, as transformers has them ---------------------------------------------------------------------
@@ -320,6 +352,24 @@ def test_embeddings_are_scaled_by_the_root_of_d_model(tiny_model, fields, scale)
     torch.testing.assert_close(embedding_output(model, input_ids=ids), expected)
     embeds = model.get_input_embeddings()(ids)
     torch.testing.assert_close(embedding_output(model, inputs_embeds=embeds), expected)
+
+
+def test_positions_may_be_none(tiny_model):
+    model = tiny_model(position_encoding="none")
+    ids = torch.tensor([[5, 9, 7, 1]])
+    torch.testing.assert_close(embedding_output(model, input_ids=ids), model.model.encoder.embed_tokens(ids) * 4.0)
+
+
+def test_the_source_space_is_added_to_every_position_of_the_source(tiny_model):
+    """T2T's `prepare_encoder` adds its `target_space_embedding` to the encoder's input, and to nothing else."""
+    model, ids = tiny_model(source_space_embedding=True), torch.tensor([[5, 9, 7, 1]])
+    space = model.model.encoder.embedding.space.weight
+    with torch.no_grad():
+        space.zero_()
+        without = embedding_output(model, input_ids=ids)
+        space.normal_()
+        torch.testing.assert_close(embedding_output(model, input_ids=ids), without + space)
+    assert not hasattr(model.model.decoder.embedding, "space")
 
 
 @pytest.mark.parametrize("zero", [True, False])

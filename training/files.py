@@ -1,13 +1,15 @@
 """Files and folders that are written whole or not at all, and text files that may be compressed."""
 
 import io
-import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
+
+from vaswani_transformer.files import whole_file, whole_folder
+
+
+__all__ = ["read_lines", "whole_file", "whole_folder"]
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -30,34 +32,3 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise
     except Exception as error:  # each compression has errors of its own
         raise ValueError(f"{path} cannot be read after line {number}: {error}") from error
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A file to write, which takes its place at `path` only when the block ends without an error."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def whole_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to fill, which takes its place at `path` only when the block ends without an error."""
-    path = Path(path)
-    partial, previous = (path.with_name(f"{path.name}{suffix}") for suffix in (".partial", ".previous"))
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        if path.exists():
-            shutil.rmtree(previous, ignore_errors=True)
-            os.replace(path, previous)
-        os.replace(partial, path)
-        shutil.rmtree(previous, ignore_errors=True)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

@@ -57,10 +57,12 @@ def sinusoidal_positions(positions: torch.Tensor, config: VaswaniConfig) -> torc
 class VaswaniEmbedding(nn.Module):
     """Embedding times sqrt(d_model), plus position, with dropout on the sum (sections 3.4, 3.5 and 5.4)."""
 
-    def __init__(self, config: VaswaniConfig):
+    def __init__(self, config: VaswaniConfig, has_space: bool = False):
         super().__init__()
         self.config = config
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        if has_space:
+            self.space = nn.Embedding(1, config.d_model)
         if config.position_encoding == "learned":
             self.positions = nn.Embedding(config.max_position_embeddings, config.d_model)
 
@@ -84,9 +86,12 @@ class VaswaniEmbedding(nn.Module):
             inputs_embeds = embed_tokens(input_ids)
             if self.config.zero_pad_embedding and self.config.pad_token_id is not None:
                 inputs_embeds = inputs_embeds * (input_ids != self.config.pad_token_id).unsqueeze(-1)
-        hidden_states = inputs_embeds * self.scale + self.embed_positions(
-            inputs_embeds, attention_mask, past_length
-        ).to(inputs_embeds.dtype)
+        hidden_states = inputs_embeds * self.scale
+        if hasattr(self, "space"):
+            hidden_states = hidden_states + self.space.weight
+        if self.config.position_encoding != "none":
+            positions = self.embed_positions(inputs_embeds, attention_mask, past_length)
+            hidden_states = hidden_states + positions.to(inputs_embeds.dtype)
         return dropout(hidden_states, self.config.dropout, self.training)
 
     def embed_positions(
@@ -249,10 +254,10 @@ class VaswaniAttention(nn.Module):
 class VaswaniFeedForward(nn.Module):
     """FFN(x) = max(0, x W1 + b1) W2 + b2, equation 2: [B, T, D] -> [B, T, D]."""
 
-    def __init__(self, config: VaswaniConfig):
+    def __init__(self, config: VaswaniConfig, d_ff: int):
         super().__init__()
-        self.fc1 = VaswaniLinear(config.d_model, config.d_ff)
-        self.fc2 = VaswaniLinear(config.d_ff, config.d_model)
+        self.fc1 = VaswaniLinear(config.d_model, d_ff, bias=config.feed_forward_bias)
+        self.fc2 = VaswaniLinear(d_ff, config.d_model, bias=config.feed_forward_bias)
         self.activation = ACT2FN[config.activation_function]
         self.dropout = config.activation_dropout
 
@@ -261,11 +266,26 @@ class VaswaniFeedForward(nn.Module):
         return self.fc2(dropout(hidden_states, self.dropout, self.training))
 
 
-class VaswaniAddNorm(nn.LayerNorm):
+class VaswaniNorm(nn.LayerNorm):
+    """LayerNorm over d_model (Ba et al. 2016): [..., D] -> [..., D]."""
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__(config.d_model, eps=config.layer_norm_eps)
+        self.unbiased = config.layer_norm_deviation == "unbiased"
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        if not self.unbiased:
+            return super().forward(hidden_states)
+        x = hidden_states.float()
+        x = (x - x.mean(dim=-1, keepdim=True)) / (x.std(dim=-1, keepdim=True) + self.eps)
+        return self.weight * x.to(hidden_states.dtype) + self.bias
+
+
+class VaswaniAddNorm(VaswaniNorm):
     """The "Add & Norm" of Figure 1: LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x)))."""
 
     def __init__(self, config: VaswaniConfig, norm_position: str):
-        super().__init__(config.d_model, eps=config.layer_norm_eps)
+        super().__init__(config)
         self.pre_norm = norm_position == "pre"
         self.dropout = config.dropout
 
@@ -282,7 +302,7 @@ class VaswaniEncoderLayer(GradientCheckpointingLayer):
         super().__init__()
         self.self_attn = VaswaniAttention(config, config.encoder_attention_heads, layer_idx, is_causal=False)
         self.self_attn_norm = VaswaniAddNorm(config, config.norm_position)
-        self.feed_forward = VaswaniFeedForward(config)
+        self.feed_forward = VaswaniFeedForward(config, config.d_ff)
         self.feed_forward_norm = VaswaniAddNorm(config, config.norm_position)
 
     def forward(
@@ -304,7 +324,7 @@ class VaswaniDecoderLayer(GradientCheckpointingLayer):
         self.self_attn_norm = VaswaniAddNorm(config, norm_position)
         self.cross_attn = VaswaniAttention(config, heads, layer_idx, is_causal=False, is_cross=True)
         self.cross_attn_norm = VaswaniAddNorm(config, norm_position)
-        self.feed_forward = VaswaniFeedForward(config)
+        self.feed_forward = VaswaniFeedForward(config, config.decoder_d_ff)
         self.feed_forward_norm = VaswaniAddNorm(config, norm_position)
 
     def forward(
@@ -334,7 +354,7 @@ class VaswaniDecoderLayer(GradientCheckpointingLayer):
 def stack_norm(config: VaswaniConfig, norm_position: str) -> nn.Module:
     """The LayerNorm after a whole stack: none in the paper, one where the layers are pre-norm."""
     wanted = norm_position == "pre" if config.final_norm is None else config.final_norm
-    return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if wanted else nn.Identity()
+    return VaswaniNorm(config) if wanted else nn.Identity()
 
 
 # The two stacks and the model ----------------------------------------------------------------------------------------
@@ -392,7 +412,7 @@ class VaswaniEncoder(VaswaniPreTrainedModel):
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.embedding = VaswaniEmbedding(config)
+        self.embedding = VaswaniEmbedding(config, has_space=config.source_space_embedding)
         self.layers = nn.ModuleList([VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)])
         self.norm = stack_norm(config, config.norm_position)
         self.gradient_checkpointing = False

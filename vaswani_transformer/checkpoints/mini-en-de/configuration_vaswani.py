@@ -71,6 +71,7 @@ class VaswaniConfig(PreTrainedConfig):
             Rows of the target embedding where source and target have vocabularies of their own.
         d_model (`int`, defaults to 512): Width of every layer's output (section 3.1).
         d_ff (`int`, defaults to 2048): Inner width of the position-wise feed-forward networks (section 3.3).
+        decoder_d_ff (`int`, *optional*): The decoder's, where it differs from the encoder's.
         encoder_layers, decoder_layers (`int`, defaults to 6): N of each stack (section 3.1).
         encoder_attention_heads, decoder_attention_heads (`int`, defaults to 8): h of each stack (section 3.2.2).
         d_k, d_v (`int`, *optional*, default to `d_model / h`): Width of one head's keys and values (section 3.2.2).
@@ -85,7 +86,10 @@ class VaswaniConfig(PreTrainedConfig):
         final_norm (`bool`, *optional*):
             Whether a LayerNorm follows each stack. Unset: only after a pre-norm stack; the paper has none.
         layer_norm_eps (`float`, defaults to 1e-6): Not in the paper; T2T's.
-        position_encoding (`"sinusoidal"` or `"learned"`, defaults to `"sinusoidal"`): Section 3.5; Table 3 row (E).
+        layer_norm_deviation (`"biased"` or `"unbiased"`, defaults to `"biased"`):
+            Divide by sqrt(variance + eps), or by sqrt(variance * D / (D - 1)) + eps as the Annotated Transformer does.
+        position_encoding (`"sinusoidal"`, `"learned"` or `"none"`, defaults to `"sinusoidal"`):
+            Section 3.5; Table 3 row (E).
         position_layout (`"interleaved"` or `"concatenated"`, defaults to `"interleaved"`):
             sin and cos alternate as in the paper's formula, or all sines come before all cosines as in T2T.
         position_divisor (`"half"` or `"half_minus_one"`, defaults to `"half"`):
@@ -95,8 +99,11 @@ class VaswaniConfig(PreTrainedConfig):
             Rows of the learned position table; required there. Sinusoids have no length limit.
         attention_bias (`bool`, defaults to `False`):
             Biases in the four projections of attention: the paper shows none, T2T had them until November 2017.
+        feed_forward_bias (`bool`, defaults to `True`): b1 and b2 of equation 2; later OpenNMT-py has none.
         softmax_bias (`bool`, defaults to `False`): A bias in the pre-softmax linear transformation (section 3.4).
         scale_embedding (`bool`, defaults to `True`): Multiply embeddings by sqrt(d_model) (section 3.4).
+        source_space_embedding (`bool`, defaults to `False`):
+            A vector added to every position of the encoder's input: T2T's embedding of its "target space".
         share_embeddings (`"all"`, `"target"` or `"none"`, defaults to `"all"`):
             One matrix for source, target and pre-softmax (section 3.4), for target and pre-softmax, or three matrices.
         zero_pad_embedding (`bool`, defaults to `True`):
@@ -125,6 +132,7 @@ class VaswaniConfig(PreTrainedConfig):
     decoder_vocab_size: int | None = None
     d_model: int = 512
     d_ff: int = 2048
+    decoder_d_ff: int | None = None
     encoder_layers: int = 6
     decoder_layers: int = 6
     encoder_attention_heads: int = 8
@@ -139,14 +147,17 @@ class VaswaniConfig(PreTrainedConfig):
     decoder_norm_position: Literal["post", "pre"] | None = None
     final_norm: bool | None = None
     layer_norm_eps: float = 1e-6
-    position_encoding: Literal["sinusoidal", "learned"] = "sinusoidal"
+    layer_norm_deviation: Literal["biased", "unbiased"] = "biased"
+    position_encoding: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     position_layout: Literal["interleaved", "concatenated"] = "interleaved"
     position_divisor: Literal["half", "half_minus_one"] = "half"
     position_offset: int = 0
     max_position_embeddings: int | None = None
     attention_bias: bool = False
+    feed_forward_bias: bool = True
     softmax_bias: bool = False
     scale_embedding: bool = True
+    source_space_embedding: bool = False
     share_embeddings: Literal["all", "target", "none"] = "all"
     zero_pad_embedding: bool = True
     label_smoothing: float | int = 0.1
@@ -174,6 +185,8 @@ class VaswaniConfig(PreTrainedConfig):
         # Filled in rather than left unset, because `get_text_config(decoder=True)` reads every `decoder_*` field.
         if self.decoder_vocab_size is None:
             self.decoder_vocab_size = self.vocab_size
+        if self.decoder_d_ff is None:
+            self.decoder_d_ff = self.d_ff
         if self.decoder_norm_position is None:
             self.decoder_norm_position = self.norm_position
         if self.tie_word_embeddings is None:
@@ -182,7 +195,14 @@ class VaswaniConfig(PreTrainedConfig):
 
     def validate_sizes(self):
         sizes = ("vocab_size", "d_model", "d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads")
-        sizes += ("decoder_attention_heads", "d_k", "d_v", "decoder_vocab_size", "max_position_embeddings")
+        sizes += (
+            "decoder_attention_heads",
+            "d_k",
+            "d_v",
+            "decoder_d_ff",
+            "decoder_vocab_size",
+            "max_position_embeddings",
+        )
         for name in sizes:
             value = getattr(self, name)
             if value is not None and value < 1:

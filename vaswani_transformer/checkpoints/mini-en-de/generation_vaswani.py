@@ -2,7 +2,8 @@
 
 Beam size 4, hypotheses ranked by log P / ((5 + length) / 6)^alpha with alpha = 0.6 (Wu et al. 2016, equation 14),
 at most input length + 50 tokens, and an early end only where no running hypothesis can do better any more. The numbers
-are set in `generation_config.json`; `length_penalty` is alpha.
+are set in `generation_config.json`; `length_penalty` is alpha. Other toolkits rank by log P / length^alpha: there
+`length_penalty_offset`, the 5 of the formula, is 0.
 
 Two things make it fast. The beams of a sentence share the encoder's keys and values, which are neither copied nor
 reordered; and the keys and values of the target stay where they were written, while a mask follows the beams.
@@ -35,6 +36,11 @@ def paper_generation_config(**overrides) -> GenerationConfig:
     """
     settings = dict(num_beams=4, length_penalty=0.6, early_stopping="never")
     return GenerationConfig(**{**settings, **overrides})
+
+
+def length_penalty(length: int | torch.Tensor, alpha: float, offset: float = 5) -> float | torch.Tensor:
+    """((5 + length) / 6)^alpha, by which log P is divided (section 6.1); with an offset of 0, length^alpha."""
+    return ((offset + length) / (offset + 1)) ** alpha
 
 
 class SourceLengthLimit(StoppingCriteria):
@@ -215,20 +221,27 @@ class VaswaniGenerationMixin(GenerationMixin):
         past_key_values.self_attention_cache.reorder_cache(beam_idx)
         return past_key_values
 
+    def penalty_offset(self, generation_config: GenerationConfig | None = None) -> float:
+        """`length_penalty_offset` of these settings, else of the model's own, else the paper's."""
+        for config in (generation_config, self.generation_config):
+            if (offset := getattr(config, "length_penalty_offset", None)) is not None:
+                return offset
+        return 5
+
     # The length penalty: GenerationMixin divides by length^alpha, and counts length from `decoder_prompt_len`.
 
     def _update_finished_beams(self, *, topk_log_probs, decoder_prompt_len, length_penalty, **kwargs):
         return super()._update_finished_beams(
-            topk_log_probs=topk_log_probs * 6**length_penalty,
-            decoder_prompt_len=decoder_prompt_len - 5,
+            topk_log_probs=topk_log_probs * (1 + self._penalty_offset) ** length_penalty,
+            decoder_prompt_len=decoder_prompt_len - self._penalty_offset,
             length_penalty=length_penalty,
             **kwargs,
         )
 
     def _check_early_stop_heuristic(self, *, running_beam_scores, decoder_prompt_len, length_penalty, **kwargs):
         return super()._check_early_stop_heuristic(
-            running_beam_scores=running_beam_scores * 6**length_penalty,
-            decoder_prompt_len=decoder_prompt_len - 5,
+            running_beam_scores=running_beam_scores * (1 + self._penalty_offset) ** length_penalty,
+            decoder_prompt_len=decoder_prompt_len - self._penalty_offset,
             length_penalty=length_penalty,
             **kwargs,
         )
@@ -247,6 +260,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         Sampling, and callers that ask for more than the sequences, get `GenerationMixin`'s own loop.
         """
         config, n = generation_config, generation_config.num_beams
+        self._penalty_offset = self.penalty_offset(config)
         if synced_gpus or config.do_sample or config.return_dict_in_generate:
             only_sequences, config.return_dict_in_generate = not config.return_dict_in_generate, True
             output = super()._beam_search(
@@ -305,7 +319,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             running, parents = pick(candidates, chosen), pick(parents, chosen)
 
             # Those that ended among the best n, with their final scores.
-            penalty = ((5 + length - prompt_length) / 6) ** config.length_penalty
+            penalty = length_penalty(length - prompt_length, config.length_penalty, self._penalty_offset)
             ends = has_ended & (torch.arange(candidates_kept, device=device) < n)
             full = is_finished.all(dim=1, keepdim=True) & (config.early_stopping is True)
             final = log_probs / penalty + (~ends | full | ~can_improve) * IMPOSSIBLE
