@@ -10,6 +10,8 @@ import torch
 from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig
 
+from .generation_vaswani import length_penalty
+
 
 class TranslationPipeline(Pipeline):
     """Translates texts with a sequence-to-sequence model and its tokenizer.
@@ -31,7 +33,8 @@ class TranslationPipeline(Pipeline):
     Args:
         batch_size (`int`, defaults to 1): Texts that the model translates at once.
         return_scores (`bool`, defaults to `False`):
-            Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1).
+            Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1); with
+            another number than 5 where `generation_config.json` has a `length_penalty_offset`.
         return_tensors (`bool`, defaults to `False`):
             Gives "translation_token_ids" (1-D, without start token and padding) instead of "translation_text".
         return_text (`bool`, defaults to `not return_tensors`): Gives "translation_text"; both can be asked for.
@@ -126,8 +129,13 @@ class TranslationPipeline(Pipeline):
             translations = translations.repeat(1, 1, sequences.shape[1] - 1)
             translations[asked] = sequences[:, 1:].unflatten(0, (-1, n))
             if return_scores:
+                log_probs, lengths = self._log_probs(inputs, sequences)
                 alpha = self._setting("length_penalty", generate_kwargs)
-                scores[asked] = self._scores(inputs, sequences, 1.0 if alpha is None else alpha).unflatten(0, (-1, n))
+                offset = 0  # GenerationMixin's own
+                if hasattr(self.model, "penalty_offset"):
+                    offset = self.model.penalty_offset(generate_kwargs.get("generation_config"))
+                penalty = length_penalty(lengths, 1.0 if alpha is None else alpha, offset)
+                scores[asked] = (log_probs / penalty).unflatten(0, (-1, n))
         return {"translations": translations} | ({"scores": scores} if return_scores else {})
 
     def _setting(self, name: str, generate_kwargs: dict):
@@ -136,8 +144,8 @@ class TranslationPipeline(Pipeline):
         value = generate_kwargs.get(name, getattr(config, name))
         return getattr(self.model.generation_config, name) if value is None else value
 
-    def _scores(self, inputs: dict[str, torch.Tensor], sequences: torch.Tensor, alpha: float) -> torch.Tensor:
-        """Sources [B, S] and sequences [B * n, 1 + T] -> log P / ((5 + length) / 6)^alpha of each, [B * n]."""
+    def _log_probs(self, inputs: dict[str, torch.Tensor], sequences: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sources [B, S] and sequences [B * n, 1 + T] -> log P and length of each, [B * n]."""
         pad_token_id = self.tokenizer.pad_token_id
         n = len(sequences) // len(inputs["input_ids"])
         inputs = {name: x.repeat_interleave(n, dim=0) for name, x in inputs.items()}
@@ -146,7 +154,7 @@ class TranslationPipeline(Pipeline):
         targets = sequences[:, 1:]
         produced = targets != pad_token_id
         log_probs = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(dim=-1)
-        return log_probs.masked_fill(~produced, 0.0).sum(dim=-1) / ((5 + produced.sum(dim=-1)) / 6) ** alpha
+        return log_probs.masked_fill(~produced, 0.0).sum(dim=-1), produced.sum(dim=-1)
 
     def postprocess(
         self,
