@@ -73,7 +73,9 @@ def checkpoint_path(name: str) -> str:
 
 
 def resolve(checkpoint: str) -> str:
-    """A shipped checkpoint's name, a folder or a Hub id ("owner/name") -> the folder, or the id as it is.
+    """A shipped checkpoint's name, a folder or a Hub id -> the folder, or the id as it is.
+
+    A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
 
     Raises:
         ValueError: there is no such checkpoint; the message says which there are and how to name others.
@@ -85,12 +87,20 @@ def resolve(checkpoint: str) -> str:
         return str(folder)
     if folder.is_dir():
         raise ValueError(f"The folder {checkpoint!r} holds no model: it has no config.json.")
-    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", checkpoint):
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
         raise ValueError(f"{error} Besides these you can give a folder's path or a Hub id (owner/name).") from None
+
+
+def split_revision(source: str) -> tuple[str, str | None]:
+    """What `resolve` gives -> the folder or the Hub id alone, and the revision of a Hub id that names one."""
+    if Path(source).is_dir():
+        return source, None
+    repo_id, _, revision = source.partition("@")
+    return repo_id, revision or None
 
 
 def for_language(target_language: str) -> str:

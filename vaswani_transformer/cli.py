@@ -130,7 +130,8 @@ def translate(
         str | None,
         typer.Option(
             metavar="MODEL", rich_help_panel=MODEL,
-            help="A name that `vaswani checkpoints` lists, a folder, or a Hub id (owner/name).",
+            help="A name that `vaswani checkpoints` lists, a folder, or a Hub id: owner/name, or owner/name@REVISION "
+            "for a branch, a tag or a commit.",
         ),
     ] = None,
     device: Annotated[
@@ -353,7 +354,7 @@ class Translator:
 
 
 def load_pipeline(source: str, device: str | None, dtype: str):
-    """The translation pipeline of a folder or a Hub id.
+    """The translation pipeline of a folder or a Hub id, with or without a revision.
 
     Raises:
         Failure: it cannot be loaded, or not on this device.
@@ -367,9 +368,11 @@ def load_pipeline(source: str, device: str | None, dtype: str):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     hub_logging.set_verbosity_error()
+    name, revision = catalogue.split_revision(source)
+    pinned = {"revision": revision} if revision else {}
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(source, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=dtype, **pinned)
+        tokenizer = AutoTokenizer.from_pretrained(name, **pinned)
     except Exception as error:  # whatever is wrong with a folder or a connection, its first paragraph says it
         raise Failure(f"Cannot load {source}: {first_paragraph(error)}") from error
     try:
@@ -542,12 +545,16 @@ def read_folder(folder: str) -> tuple[dict, Shapes, str]:
     return config, shapes, f" in {', '.join(sorted(dtypes))}, {decimal(sum(file.stat().st_size for file in files))}"
 
 
-def read_hub(repo_id: str) -> tuple[dict, Shapes, str]:
-    """The same of a model on the Hub, of whose weights only the headers are downloaded."""
+def read_hub(source: str) -> tuple[dict, Shapes, str]:
+    """The same of a model on the Hub; of weights that are not here yet, only the headers are downloaded."""
     from huggingface_hub import get_safetensors_metadata, hf_hub_download
 
-    config = json.loads(Path(hf_hub_download(repo_id, "config.json")).read_text(encoding="utf-8"))
-    files = get_safetensors_metadata(repo_id).files_metadata.values()
+    repo_id, revision = catalogue.split_revision(source)
+    file = hf_hub_download(repo_id, "config.json", revision=revision)
+    if Path(file).with_name("model.safetensors").is_file():  # it was downloaded before: no network is needed
+        return read_folder(str(Path(file).parent))
+    config = json.loads(Path(file).read_text(encoding="utf-8"))
+    files = get_safetensors_metadata(repo_id, revision=revision).files_metadata.values()
     tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
     dtypes = sorted({tensor.dtype for tensor in tensors.values()})
     return config, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, f" in {', '.join(dtypes)}"
