@@ -19,6 +19,7 @@ TINY = dict(
 
 @pytest.fixture(autouse=True)
 def seed():
+    torch.set_num_threads(1)  # again: ctranslate2 sets the number for the whole process
     torch.manual_seed(0)
 
 

@@ -189,6 +189,20 @@ def test_a_hub_id_is_left_to_the_library():
     assert catalogue.resolve("someone/vaswani-base") == "someone/vaswani-base"
 
 
+def test_a_hub_id_may_name_a_revision_and_a_folder_may_not(folder, tmp_path):
+    for revision in ("main", "v1.0", "refs/pr/3", "0123456789abcdef"):
+        assert catalogue.resolve(f"someone/model@{revision}") == f"someone/model@{revision}"
+        assert catalogue.split_revision(f"someone/model@{revision}") == ("someone/model", revision)
+    assert catalogue.split_revision("someone/model") == ("someone/model", None)
+    odd = tmp_path / "of@home"
+    odd.mkdir()
+    (odd / "config.json").write_bytes((folder / "config.json").read_bytes())
+    assert catalogue.split_revision(catalogue.resolve(str(odd))) == (str(odd), None)
+    for wrong in ("someone/model@", "someone/model@a b", f"{ABOUT['name']}@main"):
+        with pytest.raises(ValueError, match="There is no checkpoint"):
+            catalogue.resolve(wrong)
+
+
 # Messages ------------------------------------------------------------------------------------------------------------
 
 
@@ -476,12 +490,14 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
         }
     metadata = SafetensorsFileMetadata(metadata={}, tensors=tensors)
     repository = SafetensorsRepoMetadata(None, False, {}, {"model.safetensors": metadata})
-    monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", {"some/model": repository}.__getitem__)
+    models = {("some/model", None): repository, ("some/model", "v1"): repository}
+    monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", lambda name, revision: models[name, revision])
     monkeypatch.setattr(
-        huggingface_hub, "hf_hub_download", lambda repo_id, name: {"some/model": folder / name}[repo_id]
+        huggingface_hub, "hf_hub_download", lambda name, file, revision: models[name, revision] and folder / file
     )
-    there, here = vaswani("info", "some/model").stdout, vaswani("info", str(folder)).stdout
-    assert there.splitlines()[1:-1] == here.splitlines()[1:-1]
+    here = vaswani("info", str(folder)).stdout
+    for name in ("some/model", "some/model@v1"):
+        assert vaswani("info", name).stdout.splitlines()[1:-1] == here.splitlines()[1:-1]
     result = vaswani("info", "some/other")
     assert result.exit_code == 1
     assert "Cannot read some/other" in result.stderr

@@ -31,7 +31,7 @@ def environment():
 
 def test_every_block_is_run_somewhere():
     assert {language for language, _, _ in BLOCKS} == {"bash", "python", "text"}
-    assert {mark for _, mark, _ in BLOCKS} == {None, *RUN_BY_CI, "needs the corpora"}
+    assert {mark for _, mark, _ in BLOCKS} == {None, *RUN_BY_CI, "in a clone", "needs the corpora"}
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for mark in RUN_BY_CI:
         assert len(select("bash", mark)) == 1
@@ -47,6 +47,14 @@ def test_shell_examples(code, tmp_path, environment):
         assert result.stdout or "--output" in line, line
     lines = (tmp_path / "german.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 3 and lines[0] and not lines[1] and lines[2]
+
+
+@pytest.mark.parametrize("code", select("bash", "in a clone"))
+def test_examples_in_a_clone(code, tmp_path, environment):
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for line in code.splitlines():
+        result = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0 and result.stdout, f"{line}\n{result.stderr}"
 
 
 @pytest.mark.parametrize("code", select("python", None))
