@@ -15,7 +15,7 @@ from transformers.utils import logging
 from .core import ConversionError
 from .publish import add_command as add_publish
 from .verify import check_it_runs, compare_recorded
-from .writing import write
+from .writing import check_new, write
 
 
 # Command, module, and what it reads.
@@ -59,12 +59,14 @@ def add_own_arguments(command: argparse.ArgumentParser, name: str):
 
 
 def export(arguments: argparse.Namespace):
+    check_new(arguments.out)
     options = {name: getattr(arguments, name) for name in arguments.own}
     module(arguments.toolkit).export(arguments.checkpoint, arguments.out, **options)
     print(f"{arguments.out} is ready.")
 
 
 def convert(arguments: argparse.Namespace):
+    check_new(arguments.out)  # before the work
     options = {name: getattr(arguments, name) for name in arguments.own}
     converted = module(arguments.toolkit).convert(arguments.source, unsafe=arguments.unsafe, **options)
     for difference in converted.facts.get("tokenizer_differences", ()):

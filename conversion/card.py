@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import VaswaniConfig
 
+from . import reading
 from .core import ConversionError
 
 
@@ -25,6 +26,8 @@ def card_of(folder: Path, name: str) -> str:
         ConversionError: one of these files is not there or cannot be read.
     """
     record = read_json(folder / "conversion.json")
+    if not isinstance(record.get("toolkit"), str):
+        raise ConversionError(f"{folder / 'conversion.json'} does not say of which toolkit the model was converted.")
     config = VaswaniConfig.from_pretrained(folder)
     facts = dict(record.get("facts") or {})
     languages = [facts.pop(key, None) for key in ("source_language", "target_language")]
@@ -47,7 +50,7 @@ def card_of(folder: Path, name: str) -> str:
         toolkit=record["toolkit"],
         files=facts.pop("files", None) or {},
         facts={key: said(value) for key, value in facts.items() if value not in (None, "", [], {})},
-        languages=" → ".join(languages) if all(languages) else "not recorded",
+        languages=" → ".join(map(str, languages)) if all(languages) else "not recorded",
         licence=licence or "not recorded",
         extra_packages=" sacremoses" if uses_moses(folder) else "",
         checks=record.get("checks") or [],
@@ -70,26 +73,29 @@ def uses_moses(folder: Path) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """As `reading.read_json`, but a file that is not there is a ConversionError too."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return reading.read_json(path)
     except FileNotFoundError:
         raise ConversionError(f"There is no {path}.") from None
-    except ValueError as error:
-        raise ConversionError(f"{path} is not JSON: {error}.") from None
 
 
 def read_scores(folder: Path) -> list[dict]:
     """The scores in about.json or scores.json: "dataset", "metric", "value", "signature" of each; [] without."""
-    if (folder / "about.json").is_file():
-        return read_json(folder / "about.json").get("scores") or []
-    if not (folder / "scores.json").is_file():
+    file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
+    if file is None:
         return []
-    return [
-        {"dataset": result["dataset"], "metric": metric, **score}
-        for result in read_json(folder / "scores.json")["results"]
-        for metric, score in result.items()
-        if isinstance(score, dict) and "signature" in score
-    ]
+    said = read_json(file)
+    try:
+        scores = said.get("scores") or [] if file.name == "about.json" else [
+            {"dataset": result["dataset"], "metric": metric, **score}
+            for result in said["results"]
+            for metric, score in result.items()
+            if isinstance(score, dict) and "signature" in score
+        ]  # fmt: skip
+        return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConversionError(f"{file} does not hold scores as evaluation writes them: {error!r}.") from None
 
 
 def eval_results(scores: list[dict]) -> list[EvalResult] | None:

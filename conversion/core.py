@@ -100,15 +100,27 @@ class Options:
         """
         self.finish()
         try:
-            return VaswaniConfig(**settings)
-        except StrictDataclassError as error:
+            config = VaswaniConfig(**settings)
+            for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+                if not isinstance(i := getattr(config, name), int) or not 0 <= i < config.decoder_vocab_size:
+                    raise ValueError(f"{name} is {i!r}, not the id of a token")
+        except (StrictDataclassError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ConversionError(
                 f"The options of this {self.toolkit} model are of no possible model: {reason}"
             ) from None
+        return config
 
 
-def generation_config(config: VaswaniConfig, **settings) -> GenerationConfig:
-    """Beam 4 with the ids of `config`, and the toolkit's own way of ranking as `settings`."""
+def generation_config(config: VaswaniConfig, num_beams: int = 4, **settings) -> GenerationConfig:
+    """With the ids of `config`, and the toolkit's own way of ranking as `settings`.
+
+    Raises:
+        ConversionError: there are no beams.
+    """
+    if num_beams < 1:
+        raise ConversionError(f"A search with {num_beams} beams finds nothing; it needs at least one.")
+    if num_beams == 1:  # how to rank what beams find cannot be saved without them
+        settings = {name: x for name, x in settings.items() if name not in ("length_penalty", "early_stopping")}
     ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    return GenerationConfig(num_beams=4, min_new_tokens=1, **ids, **settings)
+    return GenerationConfig(num_beams=num_beams, **{"min_new_tokens": 1, **ids, **settings})

@@ -6,7 +6,6 @@ the command line comes first.
 """
 
 import argparse
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from vaswani_transformer.modeling_vaswani import sinusoidal_positions
 
 from . import segmentation
 from .core import ConversionError, Options
-from .reading import load_pickle, sha256
+from .reading import beside, load_pickle, read_json, sha256
 from .segmentation import Vocabulary
 
 
@@ -110,20 +109,15 @@ def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -
 
 
 def read_object(path: Path) -> dict:
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConversionError(f"{path} is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ConversionError(f"{path} is no JSON object.")
-    return value
+    return read_json(path) if path.is_file() else {}
 
 
 def ids(options: Options) -> dict[str, int]:
-    """The special ids, as fields of the configuration."""
+    """The special ids, as fields of the configuration; what are no ids is noted."""
     said = options.values["ids"]
+    for role in (*ROLES, "unk"):
+        if not isinstance(number := said.get(role), int | None) or isinstance(number, bool):
+            options.refuse(f"ids: {role}={number!r} (supported: the number of a token)")
     return {
         "pad_token_id": said["pad"],
         "eos_token_id": said["eos"],
@@ -138,11 +132,14 @@ def with_tokenizer(path: Path, options: Options, config: VaswaniConfig) -> dict[
     A source is fed between its begin and end tokens.
 
     Raises:
-        ConversionError: a vocabulary is of another size than the model's.
+        ConversionError: a vocabulary is of another size than the model's, or a file that was named is not there.
     """
     facts = {"files": {path.name: sha256(path)}, "description": options.values}
-    files = {field: path.parent / str(options.values[field]) for field in TEXT_FILES}
-    if not (files["source_vocabulary"].is_file() and files["target_vocabulary"].is_file()):
+    files = {field: beside(path.parent, options.values[field]) for field in TEXT_FILES}
+    lost = {field: options.values[field] for field, file in files.items() if file is None}
+    if named := [f"{field}={name!r}" for field, name in lost.items() if name not in (None, TEXT_FILES[field])]:
+        raise ConversionError.of(f"description.json names files that are not in {path.parent}", named)
+    if lost.keys() - {"codes"}:
         return {"facts": facts}
     special = {"pad": config.pad_token_id, "eos": config.eos_token_id, "bos": config.bos_token_id}
     special["unk"] = options.values["ids"].get("unk")
@@ -158,7 +155,7 @@ def with_tokenizer(path: Path, options: Options, config: VaswaniConfig) -> dict[
             raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
         before = () if config.bos_token_id is None else (config.bos_token_id,)
         sides.append(Vocabulary(tokens, **special, before=before))
-    if files["codes"].is_file():
+    if files["codes"] is not None:
         made = segmentation.subword_nmt(files["codes"], *sides)
     else:
         in_pieces = any(token.endswith("@@") for token in sides[0].tokens)

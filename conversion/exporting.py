@@ -14,27 +14,31 @@ from vaswani_transformer.catalogue import resolve, split_revision
 from vaswani_transformer.files import whole_folder
 
 from .core import ConversionError
+from .writing import check_new
 
 
 def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase | None]:
     """The model in float32 and evaluation mode, and its tokenizer if it has one; `checkpoint` as `resolve` takes it.
 
     Raises:
-        ConversionError: there is no such checkpoint, it is none of ours, or weights are missing in it.
+        ConversionError: there is no such checkpoint, it is none of ours, weights are missing in it, or it is damaged.
     """
     folder = folder_of(checkpoint)
     try:
         model, report = VaswaniForConditionalGeneration.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True, **settings
         )
-    except (OSError, ValueError) as error:
-        raise ConversionError(str(error)) from error
+    except Exception as error:  # what a damaged file leads to depends on which and where
+        raise ConversionError(f"{checkpoint} cannot be loaded: {' '.join(str(error).split())}") from error
     if missing := sorted(report["missing_keys"]):
         raise ConversionError.of(f"{checkpoint} lacks weights", missing)
+    if not (folder / "tokenizer_config.json").is_file():
+        return model.eval(), None
     try:
         return model.eval(), AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError):
-        return model.eval(), None
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConversionError(f"The tokenizer of {checkpoint} cannot be loaded: {reason}") from error
 
 
 def folder_of(checkpoint: str) -> Path:
@@ -57,8 +61,7 @@ def exported_folder(out: Path, checkpoint: str, tokenizer: PreTrainedTokenizerBa
     Raises:
         ConversionError: `out` is something else than a new or empty folder.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConversionError(f"{out} is not an empty folder; name another, or remove it.")
+    check_new(out)
     with whole_folder(out) as folder:
         yield folder
         if tokenizer is not None:

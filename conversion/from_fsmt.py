@@ -13,6 +13,7 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from .core import ConversionError, Converted, Options
 from .from_hf_marian import check_positions, compare_models, read_generation
 from .mapping import Table
+from .reading import read_json
 from .segmentation import Moses, Segmentation, Vocabulary, subword_nmt
 from .transformers_folder import (
     facts_of,
@@ -21,7 +22,6 @@ from .transformers_folder import (
     load_reference,
     load_tokenizer,
     own_config,
-    read_json,
     read_weights,
     tokenizer_differences,
     tokens_in_order,

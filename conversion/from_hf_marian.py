@@ -24,6 +24,7 @@ from .core import ConversionError, Converted, Options
 from .exporting import padded, sample_ids
 from .mapping import Table
 from .marian_files import pair
+from .reading import read_json
 from .segmentation import SPACE, Segmentation, Vocabulary, sentencepiece
 from .transformers_folder import (
     facts_of,
@@ -32,7 +33,6 @@ from .transformers_folder import (
     load_reference,
     load_tokenizer,
     own_config,
-    read_json,
     read_weights,
     tokenizer_differences,
     tokens_in_order,
@@ -76,7 +76,9 @@ MUST_BE_OFF = ("normalize_before", "normalize_embedding", "add_final_layer_norm"
 # What older files say of search in config.json, newer ones in generation_config.json.
 SEARCH = (
     "num_beams", "max_length", "min_length", "length_penalty", "early_stopping", "no_repeat_ngram_size",
-    "repetition_penalty", "bad_words_ids", "forced_eos_token_id", "renormalize_logits", "do_sample",
+    "repetition_penalty", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens",
+    "begin_suppress_tokens", "encoder_no_repeat_ngram_size", "num_beam_groups", "diversity_penalty",
+    "renormalize_logits", "do_sample",
 )  # fmt: skip
 HALF_PRECISION = 1e-3
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
@@ -112,7 +114,7 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
 def read_config(options: Options) -> VaswaniConfig:
     options.only("model_type", "marian")
     architectures = options.take("architectures", ["MarianMTModel"])
-    if "MarianMTModel" not in architectures:
+    if not isinstance(architectures, list) or "MarianMTModel" not in architectures:
         options.refuse(f"architectures={architectures!r} (supported: MarianMTModel)")
     for name in MUST_BE_OFF:
         if options.take(name):
@@ -179,8 +181,9 @@ def check_positions(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig, 
         table = tensors.get(name)
         if table is None:
             continue
-        computed = sinusoidal_positions(torch.arange(len(table)), config)
-        if table.shape != computed.shape or (table.float() - computed)[first:].abs().max() > HALF_PRECISION:
+        fits = table.dim() == 2 and table.shape[1] == config.d_model and len(table) > first
+        computed = sinusoidal_positions(torch.arange(len(table)), config) if fits else None
+        if not fits or (table.float() - computed)[first:].abs().max() > HALF_PRECISION:
             raise ConversionError(f"{name} holds other positions than transformers computes: they are not supported.")
 
 
@@ -219,6 +222,12 @@ def read_tokenizer(theirs: MarianTokenizer, folder: Path, config: VaswaniConfig)
     made.tokenizer.model_max_length = theirs.model_max_length
     made.tokenizer.clean_up_tokenization_spaces = theirs.clean_up_tokenization_spaces
     made.differences += tokenizer_differences(made.tokenizer, theirs, source.tokens, target.tokens, spelt)
+    made.differences.append(f"Texts that spell a special token, such as {theirs.eos_token}, are text here.")
+    if codes := [token for token in source.tokens if token.startswith(">>") and token.endswith("<<")]:
+        made.differences.append(
+            f"A language's code, such as {codes[0]}, is one wherever it stands in a text, not at the beginning alone; "
+            "codes that the vocabulary lacks are cut into pieces, not read as an unknown token."
+        )
     return made
 
 

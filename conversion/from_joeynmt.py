@@ -4,6 +4,7 @@ What the model is stands in the configuration alone, and what that leaves open d
 """
 
 import argparse
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
 from .core import ConversionError, Converted, Options, generation_config
 from .from_opennmt import position_offset
 from .mapping import Table
-from .reading import load_pickle, sha256
+from .reading import beside, load_pickle, sha256
 from .segmentation import SPACE, Moses, Segmentation, Vocabulary, characters, sentencepiece, subword_nmt, words
 
 
@@ -81,9 +82,12 @@ class Specials:
         said = data.get("special_symbols") or {}
         names = {name: said.get(f"{name}_token") for name in ("unk", "pad", "bos", "eos")}
         ids = {name: said.get(name) for name in ("unk_id", "pad_id", "bos_id", "eos_id")}
+        tags = said.get("lang_tags") or []
+        if not isinstance(tags, list):
+            raise ConversionError(f"data.special_symbols.lang_tags is {tags!r}, which is no list.")
         others = [said["sep_token"]] if said.get("sep_token") else []
         values = {name: value for name, value in {**names, **ids}.items() if value is not None}
-        return cls(**values, others=(*others, *(said.get("lang_tags") or [])))
+        return cls(**values, others=(*others, *tags))
 
 
 def add_arguments(parser: argparse.ArgumentParser):
@@ -175,7 +179,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConversionError.of(f"{path} is no configuration of JoeyNMT; it lacks", missing)
     parts = ("data.special_symbols", "data.src.tokenizer_cfg", "data.trg.tokenizer_cfg", "testing", "training")
     parts += ("model.encoder.embeddings", "model.decoder.embeddings")
-    if wrong := [name for name in parts if not isinstance(part(said, name) or {}, dict)]:
+    if wrong := [name for name in parts if not isinstance(part(said, name), dict | None)]:
         raise ConversionError.of(f"{path} is no configuration of JoeyNMT; these are no groups of settings", wrong)
     return said
 
@@ -197,8 +201,7 @@ def read_vocabulary(folder: Path, data: Mapping, side: str, specials: Specials) 
     """
     settings = data.get(side) if isinstance(data.get(side), dict) else {}
     named = settings.get("voc_file") or data.get(f"{side}_vocab")
-    files = [folder / f"{side}_vocab.txt", *beside(folder, named)]
-    file = next((file for file in files if file.is_file()), None)
+    file = beside(folder, f"{side}_vocab.txt") or beside(folder, named)
     if file is None:
         return []
     try:
@@ -265,7 +268,7 @@ def tokenizer(
     if one.moses or other.moses:
         settings["moses"] = Moses(*(t.language if t.moses else "" for t in texts), normalize=one.normalize)
     kind = "sentencepiece" if spm else "subword-nmt" if codes else one.kind  # version 1 may not have said it
-    files = [spm or codes or next((file for file in beside(folder, t.file) if file.is_file()), None) for t in texts]
+    files = [spm or codes or beside(folder, side.file) for side in texts]
     if one.level == "char":
         made = characters(*sides, space=" " if one.in_pieces else SPACE, **settings)
     elif one.level == "word":
@@ -298,11 +301,6 @@ def normalizing(tokenizer: VaswaniTokenizer | PreTrainedTokenizerFast, texts: Te
     return ["JoeyNMT also takes the spaces before ?!,.: out of its translations."]
 
 
-def beside(folder: Path, name: Any) -> list[Path]:
-    """Where the file that a configuration names may be: from `folder` on, or copied into it."""
-    return [folder / name, folder / Path(name).name] if isinstance(name, str) and name else []
-
-
 def search(said: Mapping, config: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
     """The settings of `testing`: what JoeyNMT itself translates with.
 
@@ -314,13 +312,20 @@ def search(said: Mapping, config: VaswaniConfig, specials: Specials, tokens: lis
     def number(name: str, default: float) -> float:
         value = testing.take(name, default)
         try:
-            return float(value)
+            if math.isfinite(value := float(value)):
+                return value
         except (TypeError, ValueError):
-            raise ConversionError(f"testing.{name} is {value!r}, which is no number.") from None
+            pass
+        raise ConversionError(f"testing.{name} is {value!r}, which is no number.")
 
     alpha = max(number("alpha", number("beam_alpha", -1)), 0.0)
-    found = generation_config(config, length_penalty=alpha, length_penalty_offset=5, early_stopping=False)  # GNMT's
-    found.num_beams = int(number("beam_size", 1))
+    found = generation_config(
+        config,
+        num_beams=int(number("beam_size", 1)),
+        length_penalty=alpha,
+        length_penalty_offset=5,  # GNMT's
+        early_stopping=False,
+    )
     # Version 1 has neither of these.
     found.min_new_tokens = None if is_version_1(said) else int(number("min_output_length", 1))
     unknown = [] if is_version_1(said) or testing.take("generate_unk", True) else [specials.unk_id]
@@ -374,10 +379,10 @@ def read_config(said: Mapping, tensors: Mapping[str, torch.Tensor], specials: Sp
         options.refuse("a pre-norm encoder without a norm at its end, and a decoder with one")
     final_norm = None if finals == [position == "pre" for position in positions] else finals[0]
     activation = both(sides, "activation", "relu")
-    if activation not in ACTIVATIONS:
+    if (ours := ACTIVATIONS.get(str(activation))) is None:
         options.refuse(f"activation={activation!r} (supported: {', '.join(map(repr, ACTIVATIONS))})")
     # Versions before 2.2 know none but ReLU, and pass over the setting.
-    activation = "relu" if (version(said) or (2, 2)) < (2, 2) else ACTIVATIONS.get(activation, "relu")
+    activation = "relu" if (version(said) or (2, 2)) < (2, 2) else ours
     if missing := [name for name in ("src_embed.lut.weight", "trg_embed.lut.weight") if name not in tensors]:
         raise ConversionError.of("This is no Transformer of JoeyNMT's: the state dict lacks tensors", missing)
     shares_all = options.take("tied_embeddings") and options.take("tied_softmax")

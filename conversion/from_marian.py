@@ -152,21 +152,22 @@ def convert(
     weights = TABLE.read(with_padding(tensors, config), config)
     generation = generation_config(
         config,
+        num_beams=int(number(decoding, "beam-size", 4)),
         length_penalty=number(decoding, "normalize", 0.0),
         length_penalty_offset=0,
         early_stopping=True,
         # Marian never writes <unk>, and does not renormalise for that.
         suppress_tokens=None if decoding.get("allow-unk") else [sides[1].unk],
     )
-    generation.num_beams = int(number(decoding, "beam-size", 4))
-    made = tokenizer(path, sides, config, spm, codes)
+    rows = [len(tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
+    made = tokenizer(path, sides, rows, config.pad_token_id, spm, codes)
     return FromMarian(
         toolkit="Marian",
         config=config,
         weights=weights,
         generation=generation,
         tokenizer=made.tokenizer,
-        target_tokens=sides[1].tokens[: len(tensors["decoder_Wemb"])],
+        target_tokens=sides[1].tokens[: rows[1]],
         facts={
             "files": {file.name: sha256(file) for file in (path, *(side.path for side in sides))},
             "version": options.take("version"),
@@ -178,10 +179,11 @@ def convert(
 
 
 def tokenizer(
-    path: Path, sides: tuple[Words, Words], config: VaswaniConfig,
+    path: Path, sides: tuple[Words, Words], rows: Sequence[int], pad: int,
     spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
 ) -> Segmentation:  # fmt: skip
-    """With the files given, or found beside the model at `path`.
+    """With the files given, or found beside the model at `path`. `rows` are those of the two embeddings, of which the
+    vocabularies may have more.
 
     Raises:
         ConversionError: a file does not fit, or the special tokens of the two sides differ.
@@ -189,7 +191,7 @@ def tokenizer(
     """
     if missing := [file for file in [*(spm or []), *(codes or [])] if not file.is_file()]:
         raise FileNotFoundError(f"There is no {', '.join(map(str, missing))}.")
-    vocabularies = [vocabulary(side, config) for side in sides]
+    vocabularies = [vocabulary(side, known, pad) for side, known in zip(sides, rows, strict=True)]
     if all(side.path.suffix in SENTENCEPIECE for side in sides):
         return sentencepiece((sides[0].path, sides[1].path), *vocabularies)
     if codes is None and (models := files_for(path.parent, ("*.spm", "*.model"), spm)):
@@ -216,10 +218,10 @@ def files_for(folder: Path, patterns: Sequence[str], given: Sequence[Path] | Non
     return (found[0], found[0]) if len(found) == 1 else None
 
 
-def vocabulary(side: Words, config: VaswaniConfig) -> Vocabulary:
-    """With padding after its last token."""
-    pad = config.pad_token_id
-    tokens = [*side.tokens[:pad], *(f"<unused {i}>" for i in range(len(side.tokens), pad)), "<pad>"]
+def vocabulary(side: Words, rows: int, pad: int) -> Vocabulary:
+    """Its tokens that have an embedding, and padding as the last."""
+    known = side.tokens[:rows]
+    tokens = [*known, *(f"<unused {i}>" for i in range(len(known), pad)), "<pad>"]
     return Vocabulary(tokens, eos=side.eos, unk=side.unk, pad=pad)
 
 
@@ -233,7 +235,7 @@ def one_way(tensors: dict[str, torch.Tensor], options: Options) -> dict[str, tor
         tensors[f"{output}t"] = tensors.pop(output).mT
     elif "decoder_Wemb" in tensors:
         tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
-    for layer, kept in enumerate(options.take("transformer-tied-layers") or [], start=1):
+    for layer, kept in enumerate(several(options, "transformer-tied-layers"), start=1):
         if kept != layer:
             mark = f"decoder_l{kept}_"
             own = {name.replace(mark, f"decoder_l{layer}_"): x for name, x in tensors.items() if name.startswith(mark)}
@@ -252,10 +254,10 @@ def read_config(
     options.only("type", "transformer")
     for name, allowed in ONLY.items():
         options.only(name, *allowed, default=allowed[0])
-    if kinds := [kind for kind in options.take("input-types", []) if kind != "sequence"]:
+    if kinds := [kind for kind in several(options, "input-types") if kind != "sequence"]:
         options.refuse(f"input-types with {', '.join(map(repr, kinds))} (supported: 'sequence')")
-    if len(options.take("dim-vocabs", [0, 0])) != 2:
-        options.refuse(f"{len(options.take('dim-vocabs'))} vocabularies (supported: 2)")
+    if len(sizes := several(options, "dim-vocabs")) not in (0, 2):
+        options.refuse(f"{len(sizes)} vocabularies (supported: 2)")
     if "Wpos" in tensors:
         options.refuse("trained positions (supported: sinusoidal)")
     if decoding.get("word-penalty"):
@@ -320,6 +322,11 @@ def read_config(
         eos_token_id=sides[1].eos,
         decoder_start_token_id=rows - 1,
     )
+
+
+def several(options: Options, name: str) -> list:
+    found = options.take(name, [])
+    return found if isinstance(found, list) else [found]
 
 
 def which_gelu(options: Options, given: str | None) -> str | None:

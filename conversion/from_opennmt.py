@@ -119,6 +119,8 @@ def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: 
     )  # fmt: skip
     if not isinstance(saved, dict) or not {"opt", "vocab"} <= saved.keys():
         raise ConversionError(f"{path} is no checkpoint of OpenNMT-py: it lacks 'opt' or 'vocab'.")
+    if not isinstance(saved["opt"], dict | argparse.Namespace):
+        raise ConversionError(f"{path} is no checkpoint of OpenNMT-py: its 'opt' holds no options.")
     options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")
     refuse_other_models(options)
     options.finish()
@@ -216,7 +218,10 @@ def read_vocabulary(vocab: Any, side: str) -> list[str]:
 
 def transforms(options: Options) -> list[str]:
     """What texts went through in training, of all corpora; version 2 leaves it to the user to do the same."""
-    named = list(options.take("transforms", []))
+    named = options.take("transforms", [])
+    if not isinstance(named, list | tuple):
+        raise ConversionError(f"transforms={named!r} is no list of transforms.")
+    named = list(map(str, named))
     corpora = options.take("data", {})
     for corpus in corpora.values() if isinstance(corpora, dict) else []:
         named += (corpus.get("transforms") if isinstance(corpus, dict) else None) or []
@@ -241,7 +246,7 @@ def tokenizer(
     models = tuple(models) if len(models) == 2 and all(model.is_file() for model in models) else None
     codes = codes or (models if tool == "bpe" and spm is None else None)
     spm = spm or (models if tool == "sentencepiece" else None)
-    restricted = any(options.take(f"{side}_vocab_threshold", 0) > 0 for side in ("src", "tgt"))
+    restricted = any(options.take(f"{side}_vocab_threshold", 0) not in (0, -1) for side in ("src", "tgt"))
     if codes is not None:
         made = subword_nmt(codes, *sides, only_in_vocabulary=restricted)
     elif spm is not None:
@@ -298,7 +303,7 @@ def read_config(
     def size(name: str, both: str) -> int | None:
         """An option of one side; one for both sides wins where it is set."""
         common = options.take(both, -1)
-        return common if common > 0 else options.take(name)
+        return options.take(name) if common in (0, -1) else common
 
     rnn = "hid" if options.take("enc_hid_size") else "rnn"  # "rnn" in version 2
     both = "hidden_size" if rnn == "hid" else "rnn_size"
@@ -320,7 +325,7 @@ def read_config(
 
     def rate(name: str, default: float) -> float:
         value = options.take(name, default)
-        return value[-1] if isinstance(value, list) else value
+        return value[-1] if isinstance(value, list) and value else value
 
     settings = dict(
         vocab_size=len(source),
@@ -371,6 +376,8 @@ def read_config(
 def position_offset(tables: Sequence[torch.Tensor], config: VaswaniConfig, checked: int = 256) -> int | None:
     """Which position the first row of the stored tables is; None where they are not exactly sinusoids."""
     rows = [table[:checked].float() for table in tables]
+    if any(table.shape[1:] != (config.d_model,) for table in rows):
+        return None
     for offset in range(4):  # models that came from fairseq start at 2
         expected = [sinusoidal_positions(torch.arange(len(table)) + offset, config) for table in rows]
         if all(a.shape == b.shape and torch.allclose(a, b, atol=1e-4) for a, b in zip(rows, expected, strict=True)):

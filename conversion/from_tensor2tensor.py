@@ -7,14 +7,10 @@ The same variables are also read from a `variables.npz`, as `tf.train.load_check
 
 import argparse
 import itertools
-import json
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from vaswani_transformer import VaswaniConfig
@@ -22,7 +18,7 @@ from vaswani_transformer.generation_vaswani import paper_generation_config
 
 from .core import ConversionError, Converted, Options
 from .mapping import Table
-from .reading import sha256
+from .reading import read_json, read_npz, sha256
 from .segmentation import t2t_subwords, t2t_vocabulary
 from .tensor_bundle import read_bundle
 
@@ -120,7 +116,7 @@ def convert(
     """
     path = find(source)
     values = read_hparams(hparams or path.parent / "hparams.json")
-    variables = read_npz(path) if path.suffix == ".npz" else read_bundle(path, weights)
+    variables = npz_variables(path) if path.suffix == ".npz" else read_bundle(path, weights)
     if not variables:
         raise ConversionError(f"{path} holds no Transformer of tensor2tensor: no variable begins with {MODEL!r}.")
     if target_space_id is None:
@@ -181,22 +177,17 @@ def read_hparams(path: Path) -> dict:
             'hyperparameters, such as {"hidden_size": 512, "num_heads": 8, "num_hidden_layers": 6}; the hparams_set in '
             "flags_t2t.txt says which they were."
         )
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConversionError(f"{path} is no JSON: {error}") from error
-    if not isinstance(values, dict) or "hidden_size" not in values:
+    values = read_json(path)
+    if "hidden_size" not in values:
         raise ConversionError(f"{path} is no hparams.json of tensor2tensor: it has no 'hidden_size'.")
     return values
 
 
-def read_npz(path: Path) -> dict[str, torch.Tensor]:
+def npz_variables(path: Path) -> dict[str, torch.Tensor]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in weights(file.files)}
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-    except (OSError, ValueError, TypeError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ConversionError(f"{path} is damaged, or no archive of arrays: {error}") from error
+        return {name: torch.from_numpy(array) for name, array in read_npz(path, weights).items()}
+    except TypeError as error:
+        raise ConversionError(f"{path} holds what are no ordinary weights: {error}") from None
 
 
 def weights(names: Iterable[str]) -> list[str]:

@@ -171,6 +171,8 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     source, target, softmax = (tensors[f"{x}.weight"] for x in ("source_embedding", "target_embedding", "generator"))
     if any(table.dim() != 2 for table in (source, target, softmax)):
         raise ConversionError("Embeddings and generator should be matrices.")
+    for name in ("norm_first", "scale_embedding"):
+        options.only(name, True, False)
     final_norms = [f"{stack}.norm.weight" in tensors for stack in ("encoder", "decoder")]
     if final_norms[0] != final_norms[1]:
         options.refuse("a final norm after one stack only (supported: after both or neither)")
@@ -217,6 +219,9 @@ def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_mode
         return options.choice("positions", POSITIONS)
     if len(found) == 1 or found[0] != found[1]:
         options.refuse("source and target positions of different kinds (supported: the same)")
+    kind = options.take("positions")
+    if kind is not None and (kind == "none" or found[0].get("position_layout", kind) != kind):
+        options.refuse(f"positions={kind!r} beside a table of others (supported: what the table holds)")
     return found[0]
 
 

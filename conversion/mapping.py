@@ -79,6 +79,8 @@ class Table:
         Raises:
             ConversionError: tensors are missing, left over, or of another shape than `config` says; all are named.
         """
+        if (layers := max(config.encoder_layers, config.decoder_layers)) > len(tensors):  # before any is built
+            raise ConversionError(f"The options say {layers} layers, and there are {len(tensors)} tensors in all.")
         shapes, ours, used, problems = our_shapes(config), {}, set(), []
         for rule in self.rules(config):
             if missing := [name for name in rule.theirs if name not in tensors]:
@@ -125,9 +127,16 @@ class Table:
 
 
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:
-    """Every name in our state dict, tied ones included, and its shape; a shared matrix goes by its users' names."""
-    with torch.device("meta"):
-        model = VaswaniForConditionalGeneration(config)
+    """Every name in our state dict, tied ones included, and its shape; a shared matrix goes by its users' names.
+
+    Raises:
+        ConversionError: the sizes are beyond what a tensor can have.
+    """
+    try:
+        with torch.device("meta"):
+            model = VaswaniForConditionalGeneration(config)
+    except RuntimeError as error:
+        raise ConversionError(f"The options are of no possible model: {error}") from None
     return {name: tensor.shape for name, tensor in model.state_dict().items() if name != "model.shared.weight"}
 
 

@@ -1,21 +1,17 @@
 """Reads the files of Marian: the model, its options, its decoder's settings and its vocabularies."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import yaml
 
 from .core import ConversionError
+from .reading import read_npz
 
 
-# What a damaged .npz can lead to.
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error)
 LARGEST = 10_000_000  # tokens of a vocabulary
 SENTENCEPIECE = (".spm", ".model")
 
@@ -100,17 +96,12 @@ def read_model(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     Raises:
         ConversionError: the file is damaged, or no model of Marian's.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split())
-        raise ConversionError(f"{path} is damaged, or no .npz of Marian's: {reason}") from None
+    arrays = read_npz(path)
     if (text := arrays.pop("special:model.yml", None)) is not None:
         values = parsed_yaml(text.tobytes().rstrip(b"\0"), path)  # padded to 256 bytes by some versions
     elif (values := read_training(path)) == {}:
         raise ConversionError(f"{path} is no model of Marian's: it has no special:model.yml, and no {path.name}.yml.")
-    if strange := [name for name, array in arrays.items() if array.dtype.kind != "f"]:
+    if strange := [name for name, array in arrays.items() if array.dtype.kind != "f" or array.dtype.itemsize > 8]:
         raise ConversionError.of(f"{path} holds what are no ordinary weights", strange)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, values
 
@@ -148,6 +139,8 @@ def read_vocabulary(path: Path) -> Words:
             import sentencepiece
 
             model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            if model.eos_id() < 0:
+                raise ValueError("it has no </s>")
             return Words(path, [model.id_to_piece(i) for i in range(len(model))], model.eos_id(), model.unk_id())
         text = path.read_text(encoding="utf-8")
         if path.suffix in (".yml", ".yaml", ".json"):

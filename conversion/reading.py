@@ -5,9 +5,13 @@ says what it was, before it has run.
 """
 
 import hashlib
+import json
+import os
 import pickle
 import re
-from collections.abc import Iterable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +77,65 @@ def _load(path: Path, weights_only: bool) -> Any:
         if named := re.search(r"GLOBAL (\S+)|class (\S+)", str(error)):
             what = named[1] or named[2]
             raise ConversionError(f"{path} holds more than weights: it asks for {what}. {UNSAFE}") from None
-        raise ConversionError(f"{path} is damaged, or was not written by torch.save.") from None
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError) as error:
+        raise ConversionError(
+            f"{path} is damaged, was not written by torch.save, or not as torch.save does without being told otherwise "
+            "(pickle protocol 2); whether it asks for more than weights cannot be seen then."
+        ) from None
+    except Exception as error:  # what a damaged file leads to depends on where it is damaged
         raise ConversionError(f"{path} is damaged, or was not written by torch.save: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# What a damaged .npz can lead to.
+UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, MemoryError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
+
+
+def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = iter) -> dict[str, np.ndarray]:
+    """The arrays of a .npz, or those that are `chosen` of their names; nothing in it is unpickled.
+
+    Raises:
+        ConversionError: the file is damaged, or no .npz.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in chosen(file.files)}
+    except UNREADABLE as error:
+        raise ConversionError(f"{path} is damaged, or no .npz: {_first_line(error)}") from None
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Raises:
+    ConversionError: it is no JSON of names and values.
+    FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} holds no {path.name}.")
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConversionError(f"{path} is no JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise ConversionError(f"{path} is no JSON object: it does not hold names and values.")
+    return read
+
+
+def beside(folder: Path, name: Any) -> Path | None:
+    """The file in `folder` that a checkpoint names, under its path or its name alone; None where there is none.
+
+    A checkpoint does not choose files outside of its folder.
+    """
+    if not isinstance(name, str) or not name:
+        return None
+    inside = folder.resolve()
+    paths = [Path(os.path.normpath(inside / name)), inside / Path(name).name]
+    return next((path for path in paths if path.is_relative_to(inside) and path.is_file()), None)
 
 
 def sha256(path: str | Path) -> str:

@@ -332,6 +332,8 @@ class Pieces:
         self.scores = {piece.piece: piece.score for piece in proto.pieces}
         self.unigram = self.trainer.model_type == 1
         self.differences: list[str] = []
+        if proto.denormalizer_spec.precompiled_charsmap:
+            self.differences.append("SentencePiece also changes characters of what it decodes, by a table of its own.")
 
     @classmethod
     def read(cls, path: Path) -> "Pieces":

@@ -51,10 +51,15 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
     """
     check(folder)
     files = {path for path in folder.rglob("*") if path.is_file() and is_published(path.relative_to(folder))}
+    if leading_out := sorted(path.name for path in files if not is_inside(folder, path)):
+        raise ConversionError.of(f"{folder} has links to files outside of it, which would be sent", leading_out)
     check_stage(folder, out)
     made = not (folder / "README.md").is_file()
     name = repo_id.partition("/")[2]
-    card = card_of(folder, name) if made else (folder / "README.md").read_text(encoding="utf-8")
+    try:
+        card = card_of(folder, name) if made else (folder / "README.md").read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConversionError(f"{folder / 'README.md'} is no text in UTF-8.") from None
     card = card.replace(HUB_ID, repo_id)
     notes = check_card(card)
     results, left = eval_result_files(folder)
@@ -79,6 +84,13 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
 
 def is_published(path: Path) -> bool:
     return any(fnmatch(path.as_posix(), pattern) for pattern in PUBLISHED if pattern.count("/") == len(path.parts) - 1)
+
+
+def is_inside(folder: Path, path: Path) -> bool:
+    """Whether a file of `folder` is no link that leads out; in the cache of the Hub files are links to `blobs`."""
+    root, target = folder.resolve(), path.resolve()
+    cached = root.parent.name == "snapshots" and target.parent == root.parent.parent / "blobs"
+    return cached or target.is_relative_to(root)
 
 
 def is_weights(name: str) -> bool:
@@ -124,6 +136,11 @@ def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
     """The configuration, if there is one; what is wrong with it, and with the code that it names, joins `problems`."""
     try:
         settings = read_json(folder / "config.json")
+        classes, pipelines = (settings.get(name) or {} for name in ("auto_map", "custom_pipelines"))
+        translation = pipelines.get("translation") or {}
+        named = {**classes, "pipeline": translation.get("impl")}
+        if strange := [name for name in named.values() if name is not None and not isinstance(name, str)]:
+            raise TypeError(f"{strange[0]!r} is no name of a class")
         if settings.get("model_type") != VaswaniConfig.model_type:
             problems.append(f"config.json is of a {settings.get('model_type')!r} model: convert it first")
             return None
@@ -134,8 +151,6 @@ def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
     except Exception as error:  # each field has a check of its own, with its own kind of error
         problems.append(f"config.json: {' '.join(str(error).split())}")
         return None
-    named = dict(settings.get("auto_map") or {})
-    named["pipeline"] = ((settings.get("custom_pipelines") or {}).get("translation") or {}).get("impl")
     wanted = {
         "auto_map: AutoConfig": "AutoConfig",
         "auto_map: AutoModelForSeq2SeqLM": "AutoModelForSeq2SeqLM",
@@ -232,7 +247,10 @@ def check_card(text: str) -> list[str]:
 
 def eval_result_files(folder: Path) -> tuple[dict[str, str], list[str]]:
     """The files of .eval_results by name, one for each score, and the test sets that are no data sets of the Hub."""
-    about = catalogue.read_about(folder)
+    try:
+        about = catalogue.read_about(folder)
+    except ValueError as error:
+        raise ConversionError(str(error)) from None
     task = f"{about.source_language}-{about.target_language}" if about else "translation"
     files, left = {}, []
     for score in read_scores(folder):

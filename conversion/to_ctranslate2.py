@@ -19,6 +19,8 @@ Not the same:
   CTranslate2's own ranking gives 47.
 - With a length penalty its beam search ends once as many hypotheses as beams have ended (`patience` says how many).
 - Where `</s>` may not come yet (`min_decoding_length`), the other tokens' probabilities add up to 1 in its scores.
+- It has to be told what generation_config.json says never to produce (`suppress_tokens`, such as Marian's `<unk>`, and
+  `bad_words_ids`): `translate_batch(..., suppress_sequences=[["<unk>"]])`.
 - Its limits are 256 tokens of output and 1,024 of input unless others are given; ours is the input's length plus 50.
 - Positions come from a table, 2,048 of them unless `--positions` says otherwise. Longer texts raise an error there.
 - In int8 about one translation in ten is another: of these sentences, 55 greedy ones and 53 of `translate` are ours.

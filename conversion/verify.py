@@ -4,20 +4,18 @@ What the source's own toolkit computed comes recorded, as `reference.npz` and `r
 from the toolkit itself where it is installed.
 
 reference.npz: `input_ids` and `attention_mask` [N, S], `decoder_input_ids` and `decoder_attention_mask` [N, T], and
-`logits` or `log_probs` [N, T, V], all padded on the right; optionally `encoder_last_hidden_state` [N, S, D].
+`logits` or `log_probs` [N, T, V], all padded on the right. Other arrays are passed over.
 reference.json: optionally `peer`, its name and version, and `generate`. That holds, under a name such as "greedy",
 "beam4_lenpen0.6" (ranked by log P / length^0.6) or "beam4_alpha0.6" (by the paper's penalty), a list of hypotheses for
 each sentence, best first, each with its `ids`, or with its `tokens` where the vocabulary is known.
 """
 
 import copy
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from transformers import GenerationConfig
 
@@ -25,6 +23,7 @@ from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.generation_vaswani import length_penalty
 
 from .core import ConversionError
+from .reading import read_json, read_npz
 
 
 TOLERANCE = 1e-4
@@ -75,11 +74,18 @@ def compare(
 ) -> Parity:  # fmt: skip
     """`scores` [N, T, V], logits or log-probabilities of the source's toolkit for `inputs`, and what the model gives.
 
-    A vocabulary to which conversion added a padding token is compared without it.
+    A vocabulary to which conversion added tokens that are never produced, such as padding, is compared without them.
+
+    Raises:
+        ConversionError: `inputs` and `scores` are of another model, or hold nothing to compare.
     """
     inputs = dict(inputs)
+    check_shapes(model, inputs, scores)
     real = inputs.pop("decoder_attention_mask").bool()
-    logits = model(**inputs, use_cache=False).logits.float()[..., : scores.shape[-1]]
+    logits = model(**inputs, use_cache=False).logits.float()
+    if (logits.softmax(dim=-1)[..., scores.shape[-1] :] > 0).any():
+        raise ConversionError.of("The reference is not of this model", [f"its scores are of {scores.shape[-1]} tokens"])
+    logits = logits[..., : scores.shape[-1]]
     if log_probs:
         logits, scores = logits.log_softmax(dim=-1), scores.log_softmax(dim=-1)
     difference = (logits - scores)[real]
@@ -93,6 +99,23 @@ def compare(
     )
 
 
+def check_shapes(model: VaswaniForConditionalGeneration, inputs: Mapping[str, torch.Tensor], scores: torch.Tensor):
+    config, problems = model.config, []
+    for side, size in (("", config.vocab_size), ("decoder_", config.decoder_vocab_size)):
+        ids, mask = inputs[f"{side}input_ids"], inputs[f"{side}attention_mask"]
+        if ids.dim() != 2 or ids.shape != mask.shape or not mask.any():
+            problems.append(f"{side}input_ids {list(ids.shape)} with {side}attention_mask {list(mask.shape)}")
+        elif not 0 <= int(ids.min()) <= int(ids.max()) < size:
+            problems.append(f"{side}input_ids up to {int(ids.max())} of {size} tokens")
+    wanted = [*inputs["decoder_input_ids"].shape, config.decoder_vocab_size]
+    if list(scores.shape[:-1]) != wanted[:-1] or scores.shape[-1] > wanted[-1]:
+        problems.append(f"scores {list(scores.shape)} instead of {wanted}")
+    if len(inputs["input_ids"]) != len(inputs["decoder_input_ids"]):
+        problems.append("sources and targets of different numbers")
+    if problems:
+        raise ConversionError.of("The reference is not of this model", problems)
+
+
 def compare_recorded(
     model: VaswaniForConditionalGeneration, arrays: Path, record: Path | None = None, tokens: Sequence[str] = ()
 ) -> Parity:
@@ -104,12 +127,11 @@ def compare_recorded(
         ConversionError: the files are not what the module describes, or are of a model of another size.
     """
     record = record or arrays.with_suffix(".json")
+    said = read_json(record) if record.is_file() else {}
     try:
-        with np.load(arrays, allow_pickle=False) as file:
-            found = {name: torch.from_numpy(file[name]) for name in file.files}
-        said = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise ConversionError(f"{arrays} cannot be read as a reference: {error}") from error
+        found = {name: torch.from_numpy(array) for name, array in read_npz(arrays).items()}
+    except TypeError as error:
+        raise ConversionError(f"{arrays} is no reference: {error}") from None
     names = ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask")
     if missing := [name for name in names if name not in found]:
         raise ConversionError(f"{arrays} is no reference: it lacks {', '.join(missing)}.")
@@ -118,7 +140,11 @@ def compare_recorded(
         raise ConversionError(f"{arrays} is no reference: it has neither logits nor log_probs.")
     inputs = {name: found[name].long() for name in names}
     parity = compare(model, inputs, found[kind].float(), said.get("peer", str(arrays)), kind == "log_probs")
-    same, better, count = compare_searches(model, inputs, said.get("generate") or {}, tokens)
+    searches = said.get("generate") or {}
+    try:
+        same, better, count = compare_searches(model, inputs, searches, tokens)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ConversionError(f"{record} does not hold translations as a reference does: {error}") from error
     return replace(parity, translations=count, translations_agree=same, translations_better=better)
 
 

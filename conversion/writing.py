@@ -12,6 +12,16 @@ from .core import ConversionError, Converted
 from .verify import Parity
 
 
+def check_new(out: Path):
+    """Raises:
+    ConversionError: `out` is something else than a new or empty folder.
+    """
+    if not out.name:  # "." is where somebody is
+        raise ConversionError(f"{out} cannot be made anew; name a new folder.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConversionError(f"{out} is not an empty folder; name another, or remove it.")
+
+
 def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
     """The folder `out`, whole or not at all; `conversion.json` in it records where it comes from and what was checked,
     and its card says so.
@@ -19,8 +29,7 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
     Raises:
         ConversionError: `out` is something else than a new or empty folder.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConversionError(f"{out} is not an empty folder; name another, or remove it.")
+    check_new(out)
     record = {
         "toolkit": converted.toolkit,
         "facts": converted.facts,

@@ -26,7 +26,10 @@ SIZES = dict(
     encoder_attention_heads=2, decoder_attention_heads=4, max_position_embeddings=32,
 )  # fmt: skip
 ROOT = Path(__file__).parents[1]
-ENGLISH = [line for name in ("README.md", "CONTRIBUTING.md") for line in (ROOT / name).read_text("utf-8").splitlines()]
+DOCUMENTS = ROOT / "tests" / "fixtures" / "documents"
+ENGLISH = [
+    line for name in ("readme", "contributing") for line in (DOCUMENTS / f"{name}.md").read_text("utf-8").splitlines()
+]
 GERMAN = [
     "Ein Mann fährt auf einem Fahrrad durch den Park.", "Die Brücke über den Fluß wurde 1984 gebaut; sie ist schön.",
     "Könnten Sie mir bitte sagen, wo der Bahnhof ist?", "\"Natürlich\", sagte er, \"aber es ist ziemlich weit.\"",

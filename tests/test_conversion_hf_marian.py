@@ -24,12 +24,13 @@ SIZES = dict(
     encoder_attention_heads=2, decoder_attention_heads=4, max_position_embeddings=64,
 )  # fmt: skip
 ROOT = Path(__file__).parents[1]
-SOURCES = (ROOT / "README.md").read_text("utf-8").splitlines()
+DOCUMENTS = ROOT / "tests" / "fixtures" / "documents"
+SOURCES = (DOCUMENTS / "readme.md").read_text("utf-8").splitlines()
 TARGETS = [
     "Ein Mann fährt auf einem Fahrrad durch den Park.", "Die Brücke über den Fluß wurde 1984 gebaut; sie ist schön.",
     "Könnten Sie mir bitte sagen, wo der Bahnhof ist?", "„Natürlich“, sagte er, „aber es ist ziemlich weit.“",
     "Größere Übersetzungsmodelle brauchen mehr Zeit – und mehr Geduld.", "Das kostet 3,50 € (ungefähr).",
-    *(ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines(),
+    *(DOCUMENTS / "contributing.md").read_text("utf-8").splitlines(),
 ]  # fmt: skip
 UNUSUAL = [
     "", " ", "  two  spaces ", "tab\there", "日本語 in English", "café & <tag> | [x]", "no\u00a0break \u200b zero",
@@ -400,3 +401,61 @@ def test_nothing_is_written_where_the_result_differs(tmp_path, tiny_model, monke
     with pytest.raises(ConversionError, match="not the same"):
         to_marian.export(str(tmp_path / "ours"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_where_codes_and_special_tokens_are_read_otherwise_is_said(repository, converted):
+    theirs = MarianTokenizer.from_pretrained(repository)
+    for text, word in ((">>xyz<< A code.", "code"), ("A >>deu<< code.", "code"), ("An </s> end.", "special token")):
+        assert converted.tokenizer(text).input_ids != theirs(text).input_ids
+        assert any(word in difference for difference in converted.facts["tokenizer_differences"])
+
+
+def test_ids_of_tokens_are_ids_of_the_model(converted):
+    tokens = converted.tokenizer.tokenize("Zebra xylophone 1984")
+    ids = converted.tokenizer.convert_tokens_to_ids(tokens)
+    assert max(ids) < converted.config.vocab_size and converted.tokenizer.unk_token_id in ids
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"eos_token_id": -1},
+        {"eos_token_id": []},
+        {"pad_token_id": None},
+        {"encoder_layers": 10**9},
+        {"architectures": 5},
+        {"dtype": "x"},
+    ],
+    ids=str,
+)
+def test_values_that_cannot_be_are_refused(tmp_path, fields):
+    marian(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | fields
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConversionError):
+        from_hf_marian.convert(tmp_path)
+
+
+def test_positions_of_a_width_that_no_memory_holds_are_not_computed(tmp_path):
+    model = marian(tmp_path, safe=False)
+    tensors = {**model.state_dict(), "model.encoder.embed_positions.weight": torch.zeros(32, 16)}
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    config = json.loads((tmp_path / "config.json").read_text()) | {"d_model": 10**12}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConversionError, match="other positions"):
+        from_hf_marian.convert(tmp_path)
+
+
+@pytest.mark.parametrize("card", ["---\nlicense: [\n---\n", "---\nlicense: [a, b]\n---\n", "---\n- a\n---\n"])
+def test_a_card_that_cannot_be_read_names_no_licence(tmp_path, card):
+    marian(tmp_path)
+    (tmp_path / "README.md").write_text(card)
+    assert from_hf_marian.convert(tmp_path).facts["licence"] is None
+
+
+def test_settings_of_search_in_old_files_are_all_read(tmp_path):
+    marian(tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    config = json.loads((tmp_path / "config.json").read_text()) | {"num_beams": 4, "forced_bos_token_id": 7}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert from_hf_marian.convert(tmp_path).generation.forced_bos_token_id == 7

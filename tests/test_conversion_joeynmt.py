@@ -14,6 +14,7 @@ from conversion import __main__ as command
 from conversion.core import ConversionError
 from conversion.from_joeynmt import TABLE, convert
 from conversion.verify import compare_recorded
+from conversion.writing import write
 
 
 FILES = Path(__file__).parent / "fixtures" / "joeynmt"
@@ -334,3 +335,40 @@ def test_the_command_writes_a_folder_with_what_was_checked(tmp_path, monkeypatch
     assert "8 of 8 translations the same" in capsys.readouterr().out
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "generation_config.json", "tokenizer.json"} <= written
+
+
+def test_layers_that_no_file_can_hold_are_not_built(changed):
+    with pytest.raises(ConversionError, match="1000000000 layers"):
+        convert(changed(**{"model.encoder.num_layers": 10**9}))
+
+
+@pytest.mark.parametrize("settings", [{}, {"beam_size": 1, "beam_alpha": 2.0}], ids=str)
+def test_settings_of_greedy_search_can_be_written(changed, tmp_path, settings):
+    converted = convert(changed(testing=settings))
+    write(converted, converted.model(), [], tmp_path / "out")
+    assert (tmp_path / "out" / "generation_config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"testing.beam_size": 0},
+        {"testing.max_output_length": float("inf")},
+        {"model.encoder.embeddings": []},
+        {"model.encoder.activation": ["relu"]},
+        {"data.special_symbols": {"lang_tags": 3}},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(changed, settings):
+    with pytest.raises(ConversionError):
+        convert(changed(**settings))
+
+
+def test_a_vocabulary_is_not_taken_from_outside_the_folder(changed, tmp_path):
+    folder = changed()
+    (folder / "src_vocab.txt").rename(tmp_path / "elsewhere.txt")
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    config["data"]["src"]["voc_file"] = str(tmp_path / "elsewhere.txt")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), encoding="utf-8")
+    assert convert(folder).tokenizer is None

@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from conversion import __main__, from_marian, marian_files, verify_marian
 from conversion.core import ConversionError
+from conversion.writing import write
 
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
@@ -305,3 +306,43 @@ def test_a_translation_that_differs_is_seen():
     model = converted.model()
     parity = verify_marian.compare_lists(model, said["source_pieces"], {"greedy_nbest": [line]}, [ids, ids], "Marian")
     assert not parity.best_tokens_agree and not parity.holds
+
+
+def test_tokens_without_an_embedding_are_unknown(folder):
+    """Marian cuts a vocabulary off at dim-vocabs, each side's at its own."""
+
+    def shorten(arrays):
+        arrays["encoder_Wemb"] = arrays["encoder_Wemb"][:100]
+
+    change(folder, shorten, dim_vocabs=[100, 120])
+    converted = from_marian.convert(folder)
+    words = converted.words[0]
+    assert converted.tokenizer(f"{words.tokens[99]} {words.tokens[110]}").input_ids == [99, words.unk, words.eos]
+    assert converted.tokenizer(text_target=words.tokens[110]).input_ids == [110, words.eos]
+
+
+def test_greedy_search_can_be_written(folder, tmp_path):
+    (folder / "model.npz.decoder.yml").write_text("beam-size: 1\nnormalize: 0.6\n")
+    converted = from_marian.convert(folder, vocabs=[folder / "vocab.yml"])
+    write(converted, converted.model(), [], tmp_path / "out")
+    assert (tmp_path / "out" / "generation_config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"enc_depth": 10**9}, {"dim_emb": 10**12}, {"dim_vocabs": 5}, {"input_types": 5}, {"transformer_tied_layers": 5}],
+    ids=str,
+)
+def test_options_that_cannot_be_are_refused(folder, options):
+    change(folder, **options)
+    with pytest.raises(ConversionError):
+        from_marian.convert(folder)
+
+
+def test_a_sentencepiece_model_without_an_end_is_no_vocabulary(tmp_path):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c d e"] * 9), model_prefix=str(tmp_path / "vocab"), vocab_size=12, eos_id=-1,
+        hard_vocab_limit=False, num_threads=1, minloglevel=2,
+    )  # fmt: skip
+    with pytest.raises(ConversionError, match="no </s>"):
+        marian_files.read_vocabulary(tmp_path / "vocab.model")

@@ -302,3 +302,25 @@ def test_the_command_writes_a_folder_with_what_was_checked(tmp_path, monkeypatch
     command.main()
     assert "12 of 12 translations the same" in capsys.readouterr().out
     assert {"model.safetensors", "generation_config.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"transforms": 3},
+        {"hidden_size": "x"},
+        {"dropout": []},
+        {"enc_layers": 10**9, "layers": -1},
+        {"hidden_size": 10**12, "word_vec_size": 10**12},
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_are_refused(changed, options):
+    with pytest.raises(ConversionError):
+        convert(changed(**options))
+
+
+def test_options_are_a_group_of_settings(tmp_path):
+    torch.save({**saved("base"), "opt": 3}, tmp_path / "model.pt")
+    with pytest.raises(ConversionError, match="no options"):
+        convert(tmp_path / "model.pt")

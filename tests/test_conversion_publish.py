@@ -24,8 +24,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from conversion import publish
 from conversion.card import HUB_ID, card_of
 from conversion.core import ConversionError, Converted
+from conversion.exporting import load
 from conversion.verify import Parity
-from conversion.writing import write
+from conversion.writing import check_new, write
 from vaswani_transformer import catalogue, checkpoint_path
 
 
@@ -212,7 +213,13 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
     "name, content, problem",
     [
         ("config.json", None, "config.json is missing"),
-        ("config.json", "{", "config.json is not JSON"),
+        ("config.json", "{", "config.json is no JSON"),
+        ("config.json", '{"model_type": "vaswani", "auto_map": {"AutoConfig": 3}}', "3 is no name of a class"),
+        ("config.json", '{"model_type": "vaswani", "custom_pipelines": ["x"]}', "config.json: "),
+        ("tokenizer_config.json", "[]", "tokenizer_config.json is no JSON object"),
+        ("about.json", "[]", "does not describe a checkpoint|is no JSON object"),
+        ("about.json", '{"scores": [{"value": 1}]}', "does not describe a checkpoint|does not hold scores"),
+        ("scores.json", "{}", "does not hold scores"),
         ("config.json", '{"model_type": "marian"}', "config.json is of a 'marian' model: convert it first"),
         ("config.json", '{"model_type": "vaswani", "d_model": -1}', "config.json: "),
         ("model.safetensors", "gone", "model.safetensors is damaged"),
@@ -558,3 +565,60 @@ def test_a_revision_can_be_pinned(hub, client, push, folder, tmp_path):
     assert (status, json.loads(said.splitlines()[-1])) == (0, [TARGETS[0], True]), said
     status, said = client(VASWANI, "translate", "--checkpoint", "ada/pinned@nowhere", SOURCES[0])
     assert (status, "Cannot load ada/pinned@nowhere" in said) == (1, True), said
+
+
+def test_a_link_to_a_file_elsewhere_is_not_sent(copy, tmp_path):
+    (tmp_path / "secret").write_text("mine")
+    (copy / "secret.model").symlink_to(tmp_path / "secret")
+    with pytest.raises(ConversionError, match="links to files outside of it.*secret.model"):
+        publish.stage(copy, "ada/copy", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_links_of_the_cache_are_followed(copy, tmp_path):
+    blobs = tmp_path / "models--a--b" / "blobs"
+    blobs.mkdir(parents=True)
+    snapshot = blobs.parent / "snapshots" / "0123"
+    snapshot.parent.mkdir()
+    copy.rename(snapshot)
+    (snapshot / "model.safetensors").rename(blobs / "weights")
+    (snapshot / "model.safetensors").symlink_to(blobs / "weights")
+    publish.stage(snapshot, "ada/copy", tmp_path / "out")
+    staged = tmp_path / "out" / "model.safetensors"
+    assert not staged.is_symlink() and staged.read_bytes() == (blobs / "weights").read_bytes()
+
+
+def test_a_card_that_is_no_text_is_refused(copy, tmp_path):
+    (copy / "README.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConversionError, match="README.md is no text"):
+        publish.stage(copy, "ada/copy", tmp_path / "out")
+
+
+@pytest.mark.parametrize("record", ["[]", "{}"])
+def test_a_record_of_no_conversion_makes_no_card(folder, tmp_path, record):
+    shutil.copytree(folder, tmp_path / "tiny")
+    (tmp_path / "tiny" / "conversion.json").write_text(record)
+    with pytest.raises(ConversionError, match="conversion.json"):
+        card_of(tmp_path / "tiny", "tiny")
+
+
+def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConversionError, match="name a new folder"):
+        check_new(Path("."))
+
+
+@pytest.mark.parametrize(
+    "name, content, said",
+    [
+        ("model.safetensors", b"x" * 20, "cannot be loaded"),
+        ("config.json", b'{"model_type": "vaswani", "d_model": "x"}', "cannot be loaded"),
+        ("generation_config.json", b"[]", "cannot be loaded"),
+        ("tokenizer_config.json", b"{", "tokenizer of .* cannot be loaded"),
+        ("tokenizer.json", b"{}", "tokenizer of .* cannot be loaded"),
+    ],
+)
+def test_damaged_checkpoints_are_not_exported(copy, name, content, said):
+    (copy / name).write_bytes(content)
+    with pytest.raises(ConversionError, match=said):
+        load(str(copy))

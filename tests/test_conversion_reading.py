@@ -2,8 +2,10 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 from conversion.core import ConversionError
-from conversion.reading import load_pickle
+from conversion.reading import beside, load_pickle, read_npz
 
 
 ROOT = Path(__file__).parents[1]
@@ -83,3 +85,53 @@ def test_a_text_is_no_checkpoint(tmp_path):
     (tmp_path / "model.pt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     with pytest.raises(ConversionError, match="not written by torch.save"):
         load_pickle(tmp_path / "model.pt")
+
+
+def test_a_changed_byte_of_an_old_file_is_an_error(tmp_path):
+    torch.save({"weight": torch.ones(3)}, tmp_path / "model.pt", _use_new_zipfile_serialization=False)
+    data = (tmp_path / "model.pt").read_bytes()
+    key = re.findall(rb"\d{9,}", data)[-1]  # of the storage, in the list of those that follow
+    before, after = data.rsplit(key, 1)
+    (tmp_path / "model.pt").write_bytes(before + b"1" * len(key) + after)
+    with pytest.raises(ConversionError, match="damaged"):
+        load_pickle(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize("protocol", [0, 4, 5])
+def test_pickles_of_other_protocols_are_not_called_damaged_alone(tmp_path, protocol):
+    torch.save({"model": Command(tmp_path / "it-ran")}, tmp_path / "model.pt", pickle_protocol=protocol)
+    with pytest.raises(ConversionError, match="protocol 2"):
+        load_pickle(tmp_path / "model.pt")
+    assert not (tmp_path / "it-ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04" + b"x" * 40], ids=repr)
+def test_what_is_no_npz_is_an_error(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ConversionError, match="no .npz"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_an_array_that_is_too_large_to_be_is_an_error(tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }"
+    header += b" " * (118 - len(header) - 1) + b"\n"
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 8)
+    with pytest.raises(ConversionError, match="no .npz"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("name", ["../secret", "sub/../../secret", None, 3, "", "missing"])
+def test_a_checkpoint_names_no_files_outside_its_folder(tmp_path, name):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "secret").touch()
+    assert beside(tmp_path / "model", name) is None
+    assert beside(tmp_path / "model", str(tmp_path / "secret")) is None
+
+
+def test_a_file_that_was_elsewhere_is_found_beside_the_checkpoint(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("vocab.txt", "sub/codes"):
+        (tmp_path / name).touch()
+    assert beside(tmp_path, "/data/of/somebody/vocab.txt").name == "vocab.txt"
+    assert beside(tmp_path, "sub/codes") == tmp_path.resolve() / "sub" / "codes"

@@ -39,8 +39,8 @@ ROOT = Path(__file__).parents[1]
 FILES = ROOT / "tests" / "fixtures"
 CODES = FILES / "torch_nn_transformer" / "bpe.codes"
 # English and some German: prose, tables, code, addresses.
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "training/README.md", "model_cards/mini-de-en/README.md")
-LINES = [line for name in DOCUMENTS for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
+DOCUMENTS = [FILES / "documents" / f"{name}.md" for name in ("readme", "contributing", "training", "card")]
+LINES = [line for document in DOCUMENTS for line in document.read_text(encoding="utf-8").splitlines()]
 AWKWARD = [
     "", " ", "   ", "\t", "\u00a0", "a", "  two  spaces  ", " \u00a0 x", "a\tb", "10\u00a0000\u00a0€", "\u200bx\u200b",
     "👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪1️⃣", "中文 日本語 한국어", "Ü ﬁ Å ™ ½ Ⅷ …", "ΑΣ ΣΑΣ", "İ ẞ ß",

@@ -263,6 +263,13 @@ def recorded_inputs(path: Path) -> list[list[int]]:
         (dict(heads=5), "not divisible"),
         (dict(heads="two"), "encoder_attention_heads"),
         (dict(ids={"pad": 99}), "pad_token_id"),
+        (dict(ids={"pad": None}), "pad_token_id is None"),
+        (dict(ids={"unk": "x"}), "unk='x'"),
+        (dict(norm_first="false"), "norm_first='false'"),
+        (dict(scale_embedding="no"), "scale_embedding='no'"),
+        (dict(positions="none"), "positions='none' beside a table"),
+        (dict(positions="concatenated"), "positions='concatenated' beside a table"),
+        (dict(source_vocabulary="../somewhere/tokens.txt"), "names files that are not in .*tokens.txt"),
     ],
     ids=str,
 )
@@ -302,3 +309,16 @@ def test_a_file_that_would_run_code_is_refused(saved):
 def test_what_is_no_such_state_dict_is_refused(saved, content):
     with pytest.raises(ConversionError):
         convert(saved(content))
+
+
+def test_a_vocabulary_is_not_taken_from_outside_the_folder(saved, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, size in (("secret.txt", 23), ("model/vocab.trg.txt", 19)):
+        (tmp_path / name).write_text("\n".join(f"t{i}" for i in range(size)))
+    path = saved(Tutorial().state_dict())
+    description = {"heads": 2, "source_vocabulary": str(tmp_path / "secret.txt")}
+    (path / "model.pt").rename(folder / "model.pt")
+    (folder / "description.json").write_text(json.dumps(description))
+    with pytest.raises(ConversionError, match="names files that are not in"):
+        convert(folder)

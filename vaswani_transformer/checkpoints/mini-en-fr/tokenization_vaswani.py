@@ -152,6 +152,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         first, end = self._hidden()
         return {token: i for token, i in super().get_vocab().items() if not first <= i < end}
 
+    def _convert_token_to_id_with_added_voc(self, token: str) -> int | None:
+        i = super()._convert_token_to_id_with_added_voc(token)
+        first, end = self._hidden()
+        return self.unk_token_id if i is not None and first <= i < end else i
+
     # Decoding, always of targets. It leaves the mode alone: another thread may be encoding.
 
     @property
