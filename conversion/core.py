@@ -77,6 +77,12 @@ class Options:
         if value not in allowed:
             self.refuse(f"{name}={value!r} (supported: {', '.join(map(repr, allowed))})")
 
+    def off(self, *names: str):
+        """Notes what is set of `names`."""
+        for name in names:
+            if self.take(name):
+                self.refuse(f"{name}={self.take(name)!r} (supported: unset)")
+
     def choice(self, name: str, table: Mapping[Any, Any], default: Any = None) -> Any:
         """Our word for the toolkit's value of `name`; one without such a word is noted."""
         value = self.take(name, default)

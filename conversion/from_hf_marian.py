@@ -116,9 +116,7 @@ def read_config(options: Options) -> VaswaniConfig:
     architectures = options.take("architectures", ["MarianMTModel"])
     if not isinstance(architectures, list) or "MarianMTModel" not in architectures:
         options.refuse(f"architectures={architectures!r} (supported: MarianMTModel)")
-    for name in MUST_BE_OFF:
-        if options.take(name):
-            options.refuse(f"{name}={options.take(name)!r} (supported: unset)")
+    options.off(*MUST_BE_OFF)
     options.only("static_position_embeddings", True, default=True)
     options.finish()
     take = own_config(MarianMTModel.config_class, options)

@@ -265,6 +265,8 @@ def tokenizer(
     ids = dict(unk=specials.unk_id, pad=specials.pad_id, bos=specials.bos_id, eos=specials.eos_id)
     sides = [Vocabulary(tokens, **ids) for tokens in vocabularies]
     settings: dict[str, Any] = dict(lowercase=one.lowercase)
+    if any(t.moses and not t.language for t in texts):
+        raise ConversionError("data.src and data.trg have tokenizer_cfg.pretokenizer: moses, which needs their lang.")
     if one.moses or other.moses:
         settings["moses"] = Moses(*(t.language if t.moses else "" for t in texts), normalize=one.normalize)
     kind = "sentencepiece" if spm else "subword-nmt" if codes else one.kind  # version 1 may not have said it

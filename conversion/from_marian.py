@@ -146,7 +146,7 @@ def convert(
     tensors, values = read_model(path)
     options = Options(values, "Marian")
     tensors = one_way(tensors, options)
-    decoding = read_yaml(decoder_file(path)) if decoder_file(path) else {}
+    decoding = {"beam-size": 12} | read_yaml(decoder_file(path)) if decoder_file(path) else {}  # Marian's own default
     sides = read_vocabularies(path, decoding, vocabs)
     config = read_config(options, read_training(path), tensors, sides, decoding, gelu)
     weights = TABLE.read(with_padding(tensors, config), config)
@@ -171,6 +171,9 @@ def convert(
         facts={
             "files": {file.name: sha256(file) for file in (path, *(side.path for side in sides))},
             "version": options.take("version"),
+            "left out": "the shortlist of decoder.yml: all tokens are candidates"
+            if decoding.get("shortlist")
+            else None,
             "tokenizer_differences": made.differences,
         },
         path=path,

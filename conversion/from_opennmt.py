@@ -288,9 +288,7 @@ def refuse_other_models(options: Options):
     options.only("max_relative_positions", 0, default=0)
     options.only("layer_norm", "standard", default="standard")
     options.only("generator_function", "softmax", default="softmax")
-    for name in MUST_BE_OFF:
-        if options.take(name):
-            options.refuse(f"{name}={options.take(name)!r} (supported: unset)")
+    options.off(*MUST_BE_OFF)
     heads = options.take("heads", 8)
     options.only("num_kv", 0, heads, default=0)
     if options.take("multiquery") and options.take("num_kv", 0) != heads:

@@ -274,9 +274,7 @@ def read_settings(options: Options) -> dict:
     """
     for name, allowed in MUST_BE.items():
         options.only(name, *allowed, default=allowed[0])
-    for name in MUST_BE_OFF:
-        if options.take(name):
-            options.refuse(f"{name}={options.take(name)!r} (supported: unset)")
+    options.off(*MUST_BE_OFF)
     areas = max(number(options, "max_area_width", 1), number(options, "max_area_height", 1))
     if number(options, "num_area_layers") and areas > 1:
         options.refuse("num_area_layers, attention to areas (supported: 0)")

@@ -314,7 +314,7 @@ def compare_live(source: Path, converted: Converted, model: VaswaniForConditiona
     )
     bias = tensors.get("generator.bias")
     logits = nn.functional.linear(hidden, tensors["generator.weight"].float(), None if bias is None else bias.float())
-    return compare(model, inputs, logits, f"torch.nn.Transformer {torch.__version__}, run here")
+    return compare(model, inputs, logits, f"torch.nn.Transformer {torch.__version__} as described, run here")
 
 
 def computed_positions(kind: str, length: int, width: int) -> torch.Tensor:

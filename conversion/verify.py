@@ -45,6 +45,7 @@ class Parity:
     translations: int = 0
     translations_agree: int = 0
     translations_better: int = 0
+    not_compared: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -57,6 +58,8 @@ class Parity:
         )
         if self.translations_better:
             searched += f", {self.translations_better} better by its own ranking"
+        if self.not_compared:
+            searched += f"; not compared: {', '.join(self.not_compared)}"
         return (
             f"{self.against}: largest difference {self.max_difference:.1e} over {self.positions:,} positions of "
             f"{self.sentences:,} sentences, best tokens {'the same' if self.best_tokens_agree else 'NOT the same'}"
@@ -142,10 +145,10 @@ def compare_recorded(
     parity = compare(model, inputs, found[kind].float(), said.get("peer", str(arrays)), kind == "log_probs")
     searches = said.get("generate") or {}
     try:
-        same, better, count = compare_searches(model, inputs, searches, tokens)
+        same, better, count, others = compare_searches(model, inputs, searches, tokens)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ConversionError(f"{record} does not hold translations as a reference does: {error}") from error
-    return replace(parity, translations=count, translations_agree=same, translations_better=better)
+    return replace(parity, translations=count, translations_agree=same, translations_better=better, not_compared=others)
 
 
 SEARCH = re.compile(r"(greedy|beam(?P<beams>\d+))(_(?P<kind>[a-z_]+?)_?(?P<alpha>\d[\d.]*)?)?")
@@ -158,8 +161,9 @@ OFFSETS |= {"avg": 1, "gnmt_alpha": 6}  # OpenNMT-py's: it counts the start toke
 def compare_searches(
     model: VaswaniForConditionalGeneration, inputs: Mapping[str, torch.Tensor], searches: Mapping[str, list],
     tokens: Sequence[str] = (),
-) -> tuple[int, int, int]:  # fmt: skip
-    """How many of the recorded best hypotheses our search finds, for how many it finds better ones, and of how many."""
+) -> tuple[int, int, int, tuple[str, ...]]:  # fmt: skip
+    """How many of the recorded best hypotheses our search finds, for how many it finds better ones, and of how many;
+    and the names of searches that are not known here, or have tokens that are not."""
     own = model.generation_config
     try:  # what a recorded search does not name, such as a limit, is unset
         model.generation_config = copy.deepcopy(own)
@@ -172,17 +176,20 @@ def compare_searches(
 def _compare_searches(
     model: VaswaniForConditionalGeneration, inputs: Mapping[str, torch.Tensor], searches: Mapping[str, list],
     tokens: Sequence[str],
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int, tuple[str, ...]]:  # fmt: skip
     numbers = {token: number for number, token in enumerate(tokens)}
     same = better = count = 0
+    others = []
     for name, sentences in searches.items():
         settings = SEARCH.fullmatch(name)
         # How greedy search would rank does not matter.
         known = settings is not None and (settings["beams"] is None or (settings["kind"] or "lenpen") in OFFSETS)
         if not known or not all(isinstance(s, list) and s for s in sentences):
+            others.append(name)
             continue
         recorded = [[ids_of(hypothesis, numbers) for hypothesis in sentence] for sentence in sentences]
         if None in (sentence[0] for sentence in recorded):
+            others.append(name)
             continue
         config = copy.deepcopy(model.generation_config)
         config.num_beams = int(settings["beams"] or 1)
@@ -204,7 +211,7 @@ def _compare_searches(
             same += agrees
             better += not agrees and config.num_beams > 1 and outranks(model, one, ours[1:], theirs, config)
             count += 1
-    return same, better, count
+    return same, better, count, tuple(others)
 
 
 def outranks(

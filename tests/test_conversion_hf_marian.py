@@ -137,7 +137,7 @@ def test_recorded_translations_may_have_ended_at_a_limit(tmp_path):
     recorded = [[{"ids": [i for i in row if i != 47]}] for row in found.tolist()]
     assert any(0 not in sentence[0]["ids"] for sentence in recorded)
     inputs = {"input_ids": source, "attention_mask": torch.ones_like(source)}
-    assert compare_searches(model, inputs, {"beam4_lenpen1.0": recorded}) == (6, 0, 6)
+    assert compare_searches(model, inputs, {"beam4_lenpen1.0": recorded}) == (6, 0, 6, ())
     assert model.generation_config.forced_eos_token_id == 0
 
 
