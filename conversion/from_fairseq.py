@@ -62,13 +62,17 @@ ACTIVATIONS = {
     "gelu_accurate": "gelu_new",
     "tanh": "tanh",
     "swish": "silu",
+    "relu_squared": "relu2",
     "linear": "linear",
 }
+# Their names begin as the Transformer's presets do, but they are language models, or read the source as it comes.
+OTHER_ARCHITECTURES = ("transformer_lm", "transformer_ulm", "transformer_unidirectional", "transformer_monotonic")
 # Each changes the model in a way that its weights do not show, or that the paper's model cannot take.
 MUST_BE_OFF = (
     "adaptive_softmax_cutoff", "adaptive_input", "cross_self_attention", "layernorm_embedding", "no_cross_attention",
     "encoder_layers_to_keep", "decoder_layers_to_keep", "scale_fc", "scale_attn", "scale_heads", "scale_resids",
-    "relative_pos_type", "character_embeddings", "base_layers",
+    "relative_pos_type", "character_embeddings", "char_inputs", "base_layers", "quant_noise_pq", "quant_noise_scalar",
+    "encoder_xformers_att_config", "decoder_xformers_att_config", "simul_type",
 )  # fmt: skip
 
 
@@ -116,10 +120,10 @@ def convert(
         raise ConversionError(f"{path} is no checkpoint of fairseq: it has neither 'args' nor 'cfg'.")
     options = recorded if isinstance(recorded, dict) else vars(recorded)
     tensors = modern_names(saved["model"])
-    config = read_config(options, tensors)
+    task = section(saved, "task")
+    config = read_config(options, task.get("_name", task.get("task")), tensors)
     if "decoder.output_projection.weight" not in tensors:  # old files keep a tied matrix once
         tensors["decoder.output_projection.weight"] = tensors["decoder.embed_tokens.weight"]
-    task = section(saved, "task")
     said = task.get("source_lang"), task.get("target_lang")
     pair = said if languages is None else tuple(languages)
     vocabularies = read_vocabularies(path.parent, pair if None in said else said, config)
@@ -261,6 +265,12 @@ def find(source: Path) -> Path:
     for name in ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"):
         if (source / name).is_file():
             return source / name
+    there = sorted(source.glob("*.pt"))
+    if len(there) == 1:
+        return there[0]
+    if there:
+        names = ", ".join(path.name for path in there)
+        raise ConversionError(f"{source} holds several checkpoints ({names}), such as those of an ensemble: name one.")
     raise FileNotFoundError(f"{source} is neither a file nor a folder with a checkpoint_best.pt or checkpoint_last.pt.")
 
 
@@ -283,9 +293,10 @@ def modern_names(model: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def flat(options: dict) -> dict:
-    """`encoder: {embed_dim: ...}`, as 0.12 nests the options of encoder and decoder, as `encoder_embed_dim`."""
-    nested = {name: options[name] for name in ("encoder", "decoder") if isinstance(options.get(name), dict)}
-    inner = {f"{stack}_{name}": value for stack, values in nested.items() for name, value in values.items()}
+    """`encoder: {embed_dim: ...}`, as 0.12 may nest some options, as `encoder_embed_dim`."""
+    groups = ("encoder", "decoder", "quant_noise")
+    nested = {name: options[name] for name in groups if isinstance(options.get(name), dict)}
+    inner = {f"{group}_{name}": value for group, values in nested.items() for name, value in values.items()}
     return {name: value for name, value in options.items() if name not in nested} | inner
 
 
@@ -298,11 +309,14 @@ def final_norm(options: Options, tensors: dict[str, torch.Tensor]) -> bool | Non
     return found.pop() if found == {False} else None
 
 
-def read_config(values: dict, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
+def read_config(values: dict, task: str | None, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
     options = Options(flat(values), "fairseq")
-    arch = options.take("arch", options.take("_name", ""))
-    if not str(arch).startswith(("transformer", "vaswani")):
+    arch = str(options.take("arch", options.take("_name", "")))
+    if not arch.startswith(("transformer", "vaswani")) or arch.startswith(OTHER_ARCHITECTURES):
         options.refuse(f"arch={arch!r} (supported: transformer and its presets)")
+    # Others put tags of languages or of experts before a text, or translate with more than one model.
+    if task not in (None, "translation"):
+        options.refuse(f"task={task!r} (supported: 'translation')")
     for name in MUST_BE_OFF:
         if options.take(name):
             options.refuse(f"{name}={options.take(name)!r} (supported: unset)")
@@ -316,12 +330,16 @@ def read_config(values: dict, tensors: dict[str, torch.Tensor]) -> VaswaniConfig
 
     d_model = both("embed_dim")
     for name in ("decoder_input_dim", "decoder_output_dim"):
-        options.only(name, d_model, default=d_model)
+        if str(options.take(name, d_model)) != str(d_model):  # 0.12 records the text of its command line
+            options.refuse(f"{name}={options.take(name)!r} (supported: {d_model})")
     learned = both("learned_pos", False)
     missing = [name for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight") if name not in tensors]
     if missing:
+        options.finish()
         raise ConversionError.of("This is no Transformer of fairseq's: the state dict lacks tensors", missing)
-    positions = tensors.get("encoder.embed_positions.weight")
+    rows = {len(table) for name, table in tensors.items() if name.endswith("coder.embed_positions.weight")}
+    if len(rows) > 1:
+        options.refuse("learned positions of different numbers for source and target (supported: the same)")
     without = bool(options.take("no_token_positional_embeddings"))
     shares_all = bool(options.take("share_all_embeddings"))
     shares_target = bool(options.take("share_decoder_input_output_embed"))
@@ -337,7 +355,7 @@ def read_config(values: dict, tensors: dict[str, torch.Tensor]) -> VaswaniConfig
         decoder_attention_heads=options.take("decoder_attention_heads"),
         dropout=options.take("dropout", 0.0),
         attention_dropout=options.take("attention_dropout", 0.0),
-        activation_dropout=options.take("activation_dropout", options.take("relu_dropout", 0.0)),
+        activation_dropout=options.take("activation_dropout") or options.take("relu_dropout", 0.0),
         activation_function=options.choice("activation_fn", ACTIVATIONS, default="relu"),
         norm_position="pre" if options.take("encoder_normalize_before") else "post",
         decoder_norm_position="pre" if options.take("decoder_normalize_before") else "post",
@@ -347,7 +365,7 @@ def read_config(values: dict, tensors: dict[str, torch.Tensor]) -> VaswaniConfig
         position_layout="concatenated",
         position_divisor="half_minus_one",
         position_offset=PAD + 1,
-        max_position_embeddings=len(positions) if learned and positions is not None else None,
+        max_position_embeddings=rows.pop() if learned and rows else None,
         attention_bias=True,
         scale_embedding=not options.take("no_scale_embedding"),
         share_embeddings="all" if shares_all else "target" if shares_target else "none",

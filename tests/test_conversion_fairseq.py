@@ -1,4 +1,9 @@
-"""Checkpoints that fairseq 0.12.2 and 0.6.2 wrote, and variants of them."""
+"""Checkpoints that fairseq 0.12.2, 0.9.0 and 0.6.2 wrote, and variants of them.
+
+Of the real ones, `pre_learned` is 3 + 1 pre-norm layers of other widths and heads with learned positions, gelu and
+unscaled embeddings; `align_fp16` a transformer_align in half precision, whose pre-norm decoder has no final norm;
+`pre_post_0.9.0` has a pre-norm encoder only.
+"""
 
 import argparse
 import json
@@ -13,7 +18,7 @@ from conversion.verify import compare_recorded
 
 
 FILES = Path(__file__).parent / "fixtures" / "fairseq"
-KINDS = ["base", "tieddec", "old_0.6.2"]
+KINDS = {"base": 24, "tieddec": 24, "old_0.6.2": 24, "pre_learned": 48, "align_fp16": 48, "pre_post_0.9.0": 40}
 
 
 def saved(kind: str) -> dict:
@@ -40,13 +45,13 @@ def changed(tmp_path):
 def test_logits_and_translations_are_fairseqs(kind):
     parity = compare_recorded(convert(FILES / kind).model(), FILES / kind / "reference.npz")
     assert parity.max_difference < 1e-5 and parity.best_tokens_agree
-    assert parity.translations_agree == parity.translations == 24
+    assert parity.translations_agree == parity.translations == KINDS[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_swapped_bias_would_be_seen(kind):
     converted = convert(FILES / kind)
-    name = "model.decoder.layers.1.feed_forward.fc2.bias"
+    name = "model.decoder.layers.0.feed_forward.fc2.bias"
     converted.weights = {**converted.weights, name: torch.zeros_like(converted.weights[name])}
     assert not compare_recorded(converted.model(), FILES / kind / "reference.npz").holds
 
@@ -65,6 +70,21 @@ def test_ids_and_ranking_are_fairseqs():
     assert (config.pad_token_id, config.eos_token_id) == (record["ids"]["pad"], record["ids"]["eos"])
     assert config.decoder_start_token_id == record["ids"]["decoder_start"]
     assert converted.generation.length_penalty_offset == 0
+
+
+def test_options_of_real_checkpoints_are_read():
+    configs = {kind: convert(FILES / kind).config for kind in ("pre_learned", "align_fp16", "pre_post_0.9.0")}
+    config = configs["pre_learned"]
+    assert (config.encoder_layers, config.decoder_layers, config.d_ff, config.decoder_d_ff) == (3, 1, 40, 24)
+    assert (config.encoder_attention_heads, config.decoder_attention_heads) == (4, 2)
+    assert (config.position_encoding, config.max_position_embeddings) == ("learned", 82)
+    assert (config.activation_function, config.scale_embedding, config.share_embeddings) == ("gelu", False, "target")
+    norms = {kind: (c.norm_position, c.decoder_norm_position, c.final_norm) for kind, c in configs.items()}
+    assert norms == {
+        "pre_learned": ("pre", "pre", None),
+        "align_fp16": ("post", "pre", False),
+        "pre_post_0.9.0": ("pre", "post", None),
+    }
 
 
 def test_learned_positions_start_at_their_third_row(changed):
@@ -114,18 +134,56 @@ def test_nested_options_are_those_of_the_stacks(tmp_path):
 
 
 def test_everything_unsupported_is_named_at_once(changed):
-    path = changed(
-        layernorm_embedding=True, adaptive_softmax_cutoff=[10], activation_fn="relu_squared", arch="lightconv"
-    )
+    path = changed(layernorm_embedding=True, adaptive_softmax_cutoff=[10], activation_fn="hardtanh", arch="lightconv")
     with pytest.raises(ConversionError) as error:
         convert(path)
     for option in (
         "layernorm_embedding",
         "adaptive_softmax_cutoff",
-        "activation_fn='relu_squared'",
+        "activation_fn='hardtanh'",
         "arch='lightconv'",
     ):
         assert option in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(arch="transformer_lm_gpt"), "arch='transformer_lm_gpt'"),
+        (dict(arch="transformer_unidirectional"), "arch='transformer_unidirectional'"),
+        (dict(quant_noise_pq=0.1), "quant_noise_pq=0.1"),
+        (dict(quant_noise={"pq": 0, "scalar": 0.3}), "quant_noise_scalar=0.3"),  # evaluates rounded weights
+        (dict(encoder_xformers_att_config="{}"), "encoder_xformers_att_config"),
+        (dict(decoder_output_dim="24"), "decoder_output_dim='24'"),
+        (dict(simul_type="waitk"), "simul_type='waitk'"),
+    ],
+)
+def test_what_the_weights_do_not_show_is_refused(changed, options, message):
+    with pytest.raises(ConversionError, match=message):
+        convert(changed(**options))
+
+
+def test_a_task_that_tags_its_texts_is_refused(tmp_path):
+    checkpoint = saved("base")
+    checkpoint["cfg"]["task"]["_name"] = "translation_multi_simple_epoch"
+    torch.save(checkpoint, tmp_path / "checkpoint_last.pt")
+    with pytest.raises(ConversionError, match="task='translation_multi_simple_epoch'"):
+        convert(tmp_path)
+
+
+def test_learned_positions_of_two_lengths_are_refused(changed):
+    tables = {f"{stack}.embed_positions.weight": torch.ones(n, 32) for stack, n in (("encoder", 20), ("decoder", 30))}
+    with pytest.raises(ConversionError, match="learned positions of different numbers"):
+        convert(changed(tables, encoder_learned_pos=True, decoder_learned_pos=True))
+
+
+def test_of_an_ensemble_one_is_to_be_named(tmp_path):
+    for name in ("model1.pt", "model2.pt"):
+        torch.save(saved("base"), tmp_path / name)
+    with pytest.raises(ConversionError, match=r"several checkpoints \(model1.pt, model2.pt\)"):
+        convert(tmp_path)
+    (tmp_path / "model2.pt").unlink()
+    assert convert(tmp_path).config.d_model == 32
 
 
 @pytest.mark.parametrize(
