@@ -16,7 +16,7 @@ from .segmentation import SPACE, Moses, Segmentation, Vocabulary, sentencepiece,
 
 IGNORED = (
     r"(en|de)coder\.version",
-    r"(en|de)coder\.embed_positions\._float_tensor",
+    r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",  # of sinusoids
     # copies that 0.12 keeps for a fused kernel; zeros until the model was loaded once
     r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",
 )

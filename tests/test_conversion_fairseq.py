@@ -112,6 +112,11 @@ def test_the_first_pre_norm_stacks_had_no_final_norms(changed):
     assert isinstance(converted.model().model.decoder.norm, torch.nn.Identity)
 
 
+def test_tables_of_sinusoids_in_very_old_files_are_computed_anew(changed):
+    converted = convert(changed({"encoder.embed_positions.weights": torch.zeros(9, 32)}))
+    assert converted.config.to_dict() == convert(FILES / "base").config.to_dict()
+
+
 def test_a_final_norm_after_one_stack_alone_is_refused(changed):
     norm = {f"encoder.layer_norm.{p}": torch.rand(32) for p in ("weight", "bias")}
     with pytest.raises(ConversionError, match="one of two pre-norm stacks"):
