@@ -133,8 +133,15 @@ def count_parameters(file: Path) -> int:
 
 
 def search_of(generation: dict[str, Any]) -> str:
-    """A generation_config.json in words."""
-    beams, alpha, offset = (generation.get(key) for key in ("num_beams", "length_penalty", "length_penalty_offset"))
+    """A generation_config.json in words.
+
+    Raises:
+        ConversionError: it holds other things than numbers where numbers belong.
+    """
+    names = "num_beams", "length_penalty", "length_penalty_offset"
+    beams, alpha, offset = (generation.get(name) for name in names)
+    if wrong := [name for name in names if not isinstance(generation.get(name), int | float | None)]:
+        raise ConversionError(f"generation_config.json has no number as {', '.join(wrong)}.")
     if (beams or 1) == 1:
         return "greedy"
     offset = 5 if offset is None else offset

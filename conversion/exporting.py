@@ -50,7 +50,7 @@ def folder_of(checkpoint: str) -> Path:
     try:
         name, revision = split_revision(resolve(str(checkpoint)))
         return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a connection's errors are those of whatever library the client uses
         raise ConversionError(str(error)) from error
 
 

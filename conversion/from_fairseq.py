@@ -71,7 +71,7 @@ OTHER_ARCHITECTURES = ("transformer_lm", "transformer_ulm", "transformer_unidire
 MUST_BE_OFF = (
     "adaptive_softmax_cutoff", "adaptive_input", "cross_self_attention", "layernorm_embedding", "no_cross_attention",
     "encoder_layers_to_keep", "decoder_layers_to_keep", "scale_fc", "scale_attn", "scale_heads", "scale_resids",
-    "relative_pos_type", "character_embeddings", "char_inputs", "base_layers", "quant_noise_pq", "quant_noise_scalar",
+    "relative_pos_type", "character_embeddings", "char_inputs", "base_layers", "quant_noise_scalar",
     "encoder_xformers_att_config", "decoder_xformers_att_config", "simul_type",
 )  # fmt: skip
 

@@ -159,8 +159,11 @@ def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
     if lacking := [what for what, key in wanted.items() if not named.get(key)]:
         problems.append(f"config.json lacks {', '.join(lacking)}")
     references = [*named.values(), *tokenizer_code(folder, problems)]
-    if missing := missing_code(folder, [reference.partition(".")[0] for reference in references if reference]):
-        problems.append(f"code is missing: {', '.join(missing)}")
+    try:
+        if missing := missing_code(folder, [reference.partition(".")[0] for reference in references if reference]):
+            problems.append(f"code is missing: {', '.join(missing)}")
+    except UnicodeDecodeError:
+        problems.append("code (*.py) is no text in UTF-8")
     return config
 
 

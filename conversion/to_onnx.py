@@ -213,17 +213,22 @@ def logits_of_steps(folder: Path, input_ids: np.ndarray, attention_mask: np.ndar
 
 
 def greedy(folder: Path, input_ids: np.ndarray, attention_mask: np.ndarray, max_new_tokens: int) -> np.ndarray:
-    """Greedy search: sources and their mask [B, S], int64 -> translations [B, T], padded (with 0) after `</s>`."""
+    """Greedy search: sources and their mask [B, S], int64 -> translations [B, T], padded (with 0) after `</s>`.
+
+    Of generation_config.json it heeds `suppress_tokens` and `min_new_tokens`.
+    """
     config = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
     pad, end = config.get("pad_token_id"), config.get("eos_token_id")
     end = [] if end is None else end  # a list where several tokens end a text
+    never = [i for i in (pad, *(config.get("suppress_tokens") or [])) if i is not None]
     steps = logits_of_steps(
         folder, input_ids, attention_mask, np.full((len(input_ids), 1), config["decoder_start_token_id"])
     )
     logits, tokens, running = next(steps), [], np.ones(len(input_ids), dtype=bool)
     while True:
-        if pad is not None:
-            logits[..., pad] = -np.inf  # padding is never produced
+        logits[..., never] = -np.inf
+        if len(tokens) < (config.get("min_new_tokens") or 0):
+            logits[..., end] = -np.inf
         token = np.where(running, logits[:, -1].argmax(axis=-1), pad or 0)
         tokens.append(token)
         running &= ~np.isin(token, end)

@@ -40,7 +40,7 @@ def folder_of(source: Path) -> Path:
         folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "*.safetensors"]))
         if not list(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "pytorch_model*.bin"]))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a connection's errors are those of whatever library the client uses
         raise ConversionError(f"There is no folder {source}, and no repository can be read: {error}") from error
     return folder
 

@@ -156,7 +156,6 @@ def test_everything_unsupported_is_named_at_once(changed):
     [
         (dict(arch="transformer_lm_gpt"), "arch='transformer_lm_gpt'"),
         (dict(arch="transformer_unidirectional"), "arch='transformer_unidirectional'"),
-        (dict(quant_noise_pq=0.1), "quant_noise_pq=0.1"),
         (dict(quant_noise={"pq": 0, "scalar": 0.3}), "quant_noise_scalar=0.3"),  # evaluates rounded weights
         (dict(encoder_xformers_att_config="{}"), "encoder_xformers_att_config"),
         (dict(decoder_output_dim="24"), "decoder_output_dim='24'"),

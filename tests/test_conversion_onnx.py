@@ -110,15 +110,25 @@ def test_logits_of_mini_en_de(mini):
     assert_same_logits(model.eval(), mini, 3, 12, 10, 1)
 
 
-def test_greedy_translations_are_ours(unusual):
-    """With the tokenizer in the folder, in one padded batch."""
+def test_greedy_translations_are_ours(unusual, tmp_path):
+    """With the tokenizer in the folder, in one padded batch; and where tokens are never produced, or no early end."""
     model, folder = unusual
     tokenizer = AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(["the cat sat", "a", "b c d e f g h"], padding=True, return_tensors="pt")
+    arguments = inputs["input_ids"].numpy(), inputs["attention_mask"].numpy(), 12
     expected = model.generate(**inputs, num_beams=1, max_new_tokens=12)[:, 1:]
-    found = greedy(folder, inputs["input_ids"].numpy(), inputs["attention_mask"].numpy(), max_new_tokens=12)
 
-    assert found.tolist() == expected.tolist()
+    assert greedy(folder, *arguments).tolist() == expected.tolist()
+
+    settings = dict(
+        suppress_tokens=sorted({*expected[:, 0].tolist()}), min_new_tokens=3, eos_token_id=expected[0, 1].item()
+    )
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    said = json.loads((changed / "generation_config.json").read_text(encoding="utf-8"))
+    (changed / "generation_config.json").write_text(json.dumps(said | settings), encoding="utf-8")
+    otherwise = model.generate(**inputs, num_beams=1, max_new_tokens=12, **settings)[:, 1:]
+
+    assert greedy(changed, *arguments).tolist() == otherwise.tolist() != expected.tolist()
 
 
 @pytest.mark.slow

@@ -102,6 +102,12 @@ def test_card_says_how_it_searches(copy, settings, words):
     assert words in card_of(copy, "tiny")
 
 
+def test_card_is_not_made_of_settings_that_are_no_numbers(copy):
+    (copy / "generation_config.json").write_text('{"num_beams": 4, "length_penalty": "x"}', encoding="utf-8")
+    with pytest.raises(ConversionError, match="no number as length_penalty"):
+        card_of(copy, "tiny")
+
+
 def test_card_of_two_vocabularies_and_moses(copy):
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     config |= {"share_embeddings": "none", "tie_word_embeddings": False, "decoder_vocab_size": 90, "decoder_d_ff": 65}
@@ -223,6 +229,7 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
         ("config.json", '{"model_type": "marian"}', "config.json is of a 'marian' model: convert it first"),
         ("config.json", '{"model_type": "vaswani", "d_model": -1}', "config.json: "),
         ("model.safetensors", "gone", "model.safetensors is damaged"),
+        ("loss_vaswani.py", b"\xff", "code .* is no text"),
         ("training_args.bin", "x", "training_args.bin: pickled"),
         ("README.md", "# No metadata\n", "lack library_name: transformers, pipeline_tag: translation"),
         ("README.md", "---\na: [\n---\n", "The metadata of README.md cannot be read"),
@@ -231,7 +238,7 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
 def test_what_is_wrong_with_a_folder_is_said(copy, tmp_path, name, content, problem):
     (copy / name).unlink(missing_ok=True)
     if content is not None:
-        (copy / name).write_text(content)
+        (copy / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ConversionError, match="(?s)" + problem):
         publish.stage(copy, "ada/copy", tmp_path / "out")
 
