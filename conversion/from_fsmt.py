@@ -16,6 +16,7 @@ from .mapping import Table
 from .reading import read_json
 from .segmentation import Moses, Segmentation, Vocabulary, subword_nmt
 from .transformers_folder import (
+    LAYERS,
     facts_of,
     folder_of,
     languages,
@@ -34,25 +35,8 @@ TABLE = Table(
     model.encoder.embed_tokens                       model.encoder.embed_tokens
     model.decoder.embed_tokens                       model.decoder.embed_tokens
     lm_head                                          model.decoder.output_projection
-
-    model.encoder.layers.{e}.self_attn.qkv_proj      model.encoder.layers.{e}.self_attn.{q,k,v}_proj
-    model.encoder.layers.{e}.self_attn.out_proj      model.encoder.layers.{e}.self_attn.out_proj
-    model.encoder.layers.{e}.self_attn_norm          model.encoder.layers.{e}.self_attn_layer_norm
-    model.encoder.layers.{e}.feed_forward.fc1        model.encoder.layers.{e}.fc1
-    model.encoder.layers.{e}.feed_forward.fc2        model.encoder.layers.{e}.fc2
-    model.encoder.layers.{e}.feed_forward_norm       model.encoder.layers.{e}.final_layer_norm
-
-    model.decoder.layers.{d}.self_attn.qkv_proj      model.decoder.layers.{d}.self_attn.{q,k,v}_proj
-    model.decoder.layers.{d}.self_attn.out_proj      model.decoder.layers.{d}.self_attn.out_proj
-    model.decoder.layers.{d}.self_attn_norm          model.decoder.layers.{d}.self_attn_layer_norm
-    model.decoder.layers.{d}.cross_attn.q_proj       model.decoder.layers.{d}.encoder_attn.q_proj
-    model.decoder.layers.{d}.cross_attn.kv_proj      model.decoder.layers.{d}.encoder_attn.{k,v}_proj
-    model.decoder.layers.{d}.cross_attn.out_proj     model.decoder.layers.{d}.encoder_attn.out_proj
-    model.decoder.layers.{d}.cross_attn_norm         model.decoder.layers.{d}.encoder_attn_layer_norm
-    model.decoder.layers.{d}.feed_forward.fc1        model.decoder.layers.{d}.fc1
-    model.decoder.layers.{d}.feed_forward.fc2        model.decoder.layers.{d}.fc2
-    model.decoder.layers.{d}.feed_forward_norm       model.decoder.layers.{d}.final_layer_norm
-    """,
+    """
+    + LAYERS,
     ignored=[r"model\.(en|de)coder\.embed_positions\.weight"],
 )
 OUTPUT, TARGET, SOURCE = (

@@ -27,6 +27,7 @@ from .marian_files import pair
 from .reading import read_json
 from .segmentation import SPACE, Segmentation, Vocabulary, sentencepiece
 from .transformers_folder import (
+    LAYERS,
     facts_of,
     folder_of,
     languages,
@@ -48,25 +49,8 @@ TABLE = Table(
     model.decoder.embed_tokens                       model.decoder.embed_tokens
     lm_head.weight                                   lm_head.weight
     lm_head.bias                                     final_logits_bias
-
-    model.encoder.layers.{e}.self_attn.qkv_proj      model.encoder.layers.{e}.self_attn.{q,k,v}_proj
-    model.encoder.layers.{e}.self_attn.out_proj      model.encoder.layers.{e}.self_attn.out_proj
-    model.encoder.layers.{e}.self_attn_norm          model.encoder.layers.{e}.self_attn_layer_norm
-    model.encoder.layers.{e}.feed_forward.fc1        model.encoder.layers.{e}.fc1
-    model.encoder.layers.{e}.feed_forward.fc2        model.encoder.layers.{e}.fc2
-    model.encoder.layers.{e}.feed_forward_norm       model.encoder.layers.{e}.final_layer_norm
-
-    model.decoder.layers.{d}.self_attn.qkv_proj      model.decoder.layers.{d}.self_attn.{q,k,v}_proj
-    model.decoder.layers.{d}.self_attn.out_proj      model.decoder.layers.{d}.self_attn.out_proj
-    model.decoder.layers.{d}.self_attn_norm          model.decoder.layers.{d}.self_attn_layer_norm
-    model.decoder.layers.{d}.cross_attn.q_proj       model.decoder.layers.{d}.encoder_attn.q_proj
-    model.decoder.layers.{d}.cross_attn.kv_proj      model.decoder.layers.{d}.encoder_attn.{k,v}_proj
-    model.decoder.layers.{d}.cross_attn.out_proj     model.decoder.layers.{d}.encoder_attn.out_proj
-    model.decoder.layers.{d}.cross_attn_norm         model.decoder.layers.{d}.encoder_attn_layer_norm
-    model.decoder.layers.{d}.feed_forward.fc1        model.decoder.layers.{d}.fc1
-    model.decoder.layers.{d}.feed_forward.fc2        model.decoder.layers.{d}.fc2
-    model.decoder.layers.{d}.feed_forward_norm       model.decoder.layers.{d}.final_layer_norm
-    """,
+    """
+    + LAYERS,
     ignored=[r"model\.shared\.weight", *map(str, POSITIONS)],
 )
 

@@ -20,6 +20,26 @@ from .reading import load_pickle, read_json, sha256
 
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+# Rows of a mapping.Table: how the models that came to transformers from fairseq call their layers.
+LAYERS = """
+    model.encoder.layers.{e}.self_attn.qkv_proj      model.encoder.layers.{e}.self_attn.{q,k,v}_proj
+    model.encoder.layers.{e}.self_attn.out_proj      model.encoder.layers.{e}.self_attn.out_proj
+    model.encoder.layers.{e}.self_attn_norm          model.encoder.layers.{e}.self_attn_layer_norm
+    model.encoder.layers.{e}.feed_forward.fc1        model.encoder.layers.{e}.fc1
+    model.encoder.layers.{e}.feed_forward.fc2        model.encoder.layers.{e}.fc2
+    model.encoder.layers.{e}.feed_forward_norm       model.encoder.layers.{e}.final_layer_norm
+
+    model.decoder.layers.{d}.self_attn.qkv_proj      model.decoder.layers.{d}.self_attn.{q,k,v}_proj
+    model.decoder.layers.{d}.self_attn.out_proj      model.decoder.layers.{d}.self_attn.out_proj
+    model.decoder.layers.{d}.self_attn_norm          model.decoder.layers.{d}.self_attn_layer_norm
+    model.decoder.layers.{d}.cross_attn.q_proj       model.decoder.layers.{d}.encoder_attn.q_proj
+    model.decoder.layers.{d}.cross_attn.kv_proj      model.decoder.layers.{d}.encoder_attn.{k,v}_proj
+    model.decoder.layers.{d}.cross_attn.out_proj     model.decoder.layers.{d}.encoder_attn.out_proj
+    model.decoder.layers.{d}.cross_attn_norm         model.decoder.layers.{d}.encoder_attn_layer_norm
+    model.decoder.layers.{d}.feed_forward.fc1        model.decoder.layers.{d}.fc1
+    model.decoder.layers.{d}.feed_forward.fc2        model.decoder.layers.{d}.fc2
+    model.decoder.layers.{d}.feed_forward_norm       model.decoder.layers.{d}.final_layer_norm
+    """
 SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 
 
