@@ -156,6 +156,7 @@ def convert(
         length_penalty=number(decoding, "normalize", 0.0),
         length_penalty_offset=0,
         early_stopping=True,
+        min_new_tokens=None,  # its translations may be empty
         # Marian never writes <unk>, and does not renormalise for that.
         suppress_tokens=None if decoding.get("allow-unk") else [sides[1].unk],
     )
@@ -238,11 +239,11 @@ def one_way(tensors: dict[str, torch.Tensor], options: Options) -> dict[str, tor
         tensors[f"{output}t"] = tensors.pop(output).mT
     elif "decoder_Wemb" in tensors:
         tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
+    stored = dict(tensors)  # layer 2 may share those of 1, and layer 3 those stored as 2
     for layer, kept in enumerate(several(options, "transformer-tied-layers"), start=1):
-        if kept != layer:
-            mark = f"decoder_l{kept}_"
-            own = {name.replace(mark, f"decoder_l{layer}_"): x for name, x in tensors.items() if name.startswith(mark)}
-            tensors.update(own)
+        mark = f"decoder_l{kept}_"
+        own = {name.replace(mark, f"decoder_l{layer}_"): x for name, x in stored.items() if name.startswith(mark)}
+        tensors.update(own)
     if options.take("transformer-no-projection"):  # the identity says the same
         for query in [name for name in tensors if name.endswith("_Wq")]:
             tensors[f"{query[:-1]}o"] = torch.eye(len(tensors[query]))

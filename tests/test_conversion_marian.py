@@ -19,8 +19,8 @@ from conversion.writing import write
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 # gelu has a wider decoder feed-forward, three matrices for embeddings and no output bias besides; untied has a tied
-# layer; nopos has neither positions nor, therefore, scaled embeddings.
-MODELS = ("opus", "gelu", "untied", "nopos")
+# layer; nopos has neither positions nor, therefore, scaled embeddings; shared has two layers twice each.
+MODELS = ("opus", "gelu", "untied", "nopos", "shared")
 
 
 @pytest.fixture
@@ -49,6 +49,12 @@ def test_every_word_has_marians_log_probability_and_the_searches_find_the_same(n
     assert parity.max_difference < 2e-5  # Marian prints five decimals
     assert parity.positions > 100 and parity.translations >= 6
     assert parity.holds
+
+
+def test_a_translation_may_be_empty(folder):
+    """As Marian's own may."""
+    generation = from_marian.convert(folder).generation
+    assert not generation.min_new_tokens and not generation.min_length
 
 
 @pytest.mark.parametrize(
