@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn.functional import kl_div
 from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start, write_toy
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -19,7 +20,7 @@ from training import train
 from training.average import average_checkpoints
 from training.checkpoint import CheckpointError, checkpoints, is_damaged
 from training.files import whole_file, whole_folder
-from training.optimisation import build_optimisers, learning_rate
+from training.optimisation import build_optimisers, divergence, learning_rate
 from training.recipe import Optimisation, load_recipe
 from training.report import Report
 from training.train import PLACE, DivergenceError, Run
@@ -269,7 +270,9 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
     assert names(output) == [f"checkpoint-{step:07d}" for step in (9, 12, 14)]
 
 
-@pytest.mark.parametrize("settings", [["optimisation.optimiser=muon"], ["data.streaming=true", "data.window=60"]])
+@pytest.mark.parametrize(
+    "settings", [["optimisation.optimiser=muon", "optimisation.r_drop=5"], ["data.streaming=true", "data.window=60"]]
+)
 def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
     if "streaming" in settings[0]:
         settings = [*settings, "data.train.0.held_out=0", "data.joined=0.0"]
@@ -307,6 +310,30 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
     # Fused attention draws other dropout masks.
     tolerance = 0.1 if tolerance is None else tolerance
     assert logged(tmp_path) == pytest.approx(expected, rel=tolerance, abs=0)
+
+
+def test_divergence_is_the_mean_of_both_of_kullback_and_leibler():
+    first, second = torch.randn(2, 2, 3, 7)
+    counted = torch.tensor([[True, True, True], [True, False, False]])
+    p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
+    both = (kl_div(p, q, reduction="none", log_target=True) + kl_div(q, p, reduction="none", log_target=True)) / 2
+    found = divergence(torch.cat([first, second]), counted)
+    assert found.item() == pytest.approx(both.sum(dim=-1)[counted].sum().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_r_drop_adds_what_two_draws_of_dropout_disagree_about(toy, cache, tmp_path, dropout):
+    losses = []
+    for alpha in (0, 1e-9, 5):
+        overrides = [f"model.dropout={dropout}", "optimisation.max_steps=4", f"optimisation.r_drop={alpha}"]
+        run_here(toy, tmp_path / str(alpha), *overrides, cache=cache)
+        losses.append(list(logged(tmp_path / str(alpha)).values()))
+    plain, twice, agreeing = losses
+    assert twice == pytest.approx(plain, rel=0.05 if dropout else 1e-5)
+    if dropout:
+        assert agreeing[0] > 1.01 * twice[0]
+    else:
+        assert agreeing == pytest.approx(plain, rel=1e-5)
 
 
 @pytest.mark.slow  # compiling takes a minute

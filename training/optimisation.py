@@ -1,4 +1,4 @@
-"""The learning rate and the optimisers (section 5.3)."""
+"""The learning rate, the optimisers (section 5.3), and what a loss may hold besides cross-entropy."""
 
 import torch
 from torch import nn
@@ -41,3 +41,14 @@ def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim
         adjust_lr_fn="match_rms_adamw",
     )
     return [adam, muon]
+
+
+def divergence(logits: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Of R-Drop (Liang et al. 2021, arXiv 2106.14448): what two draws of dropout disagree about, in nats.
+
+    The mean of KL(p, q) and KL(q, p), summed over the positions that are `counted`: logits [2B, T, V], those of one
+    draw after those of the other, counted [B, T] -> [].
+    """
+    first, second = logits.float().log_softmax(dim=-1).chunk(2)
+    each = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1) / 2
+    return each.masked_fill(~counted, 0.0).sum()

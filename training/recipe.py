@@ -73,6 +73,7 @@ class Optimisation:
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
     max_grad_norm: float | None = None
+    r_drop: float = 0.0  # alpha of R-Drop, for small data: batches are computed twice, to agree
     precision: Literal["float32", "bfloat16"] = "float32"
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2", "flash_attention_3"] = "auto"
     compile: bool = False
@@ -282,7 +283,7 @@ def _contradictions(recipe: Recipe):
     }
     not_negative = {
         "data": ("joined",),
-        "optimisation": ("cooldown_steps", "workers", "adam_beta1", "adam_beta2"),
+        "optimisation": ("cooldown_steps", "workers", "adam_beta1", "adam_beta2", "r_drop"),
         "checkpointing": ("bleu_steps", "samples"),
     }
     for part in positive:

@@ -54,7 +54,7 @@ from .data import (
 )
 from .evaluate import evaluate_pairs
 from .files import whole_file, whole_folder
-from .optimisation import build_optimisers, learning_rate
+from .optimisation import build_optimisers, divergence, learning_rate
 from .recipe import Recipe, load_recipe
 from .report import Report, plot_curves
 
@@ -270,7 +270,7 @@ class Run:
         for number, part in enumerate(parts, start=1):
             with self.accelerator.no_sync(self.model) if number < len(parts) else nullcontext():
                 # Gradients are averaged over processes, hence the factor; every part counts all tokens of the batch.
-                loss = self._loss(part, num_items_in_batch=count) * processes
+                loss = self._loss(part, count) * processes
                 self.accelerator.backward(loss)
             total += loss.detach() / processes
         if settings.max_grad_norm is not None:
@@ -280,12 +280,17 @@ class Run:
             optimiser.zero_grad(set_to_none=True)
         return self.accelerator.reduce(total, "sum")
 
-    def _loss(self, batch: dict[str, torch.Tensor], **kwargs) -> torch.Tensor:
-        device = self.accelerator.device
+    def _loss(self, batch: dict[str, torch.Tensor], count: int) -> torch.Tensor:
+        """The part that `batch` has in the loss of `count` target tokens."""
+        device, settings = self.accelerator.device, self.recipe.optimisation
         batch = {key: value.to(device, non_blocking=True) for key, value in batch.items()}
-        enabled = self.recipe.optimisation.precision == "bfloat16"
-        with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
-            return self.model(**batch, **kwargs).loss
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+            if not (settings.r_drop and self.model.training):
+                return self.model(**batch, num_items_in_batch=count).loss
+            # Half of R-Drop's equation 4, so that without alpha the mean of two draws is left.
+            outputs = self.model(**{key: torch.cat([x, x]) for key, x in batch.items()}, num_items_in_batch=2 * count)
+            disagreement = divergence(outputs.logits, batch["labels"].ne(-100))
+            return outputs.loss + settings.r_drop / 2 * disagreement / count
 
     def _finite(self, done: list) -> list[float]:
         losses = torch.stack([loss for *_, loss in done]).tolist()
@@ -315,7 +320,7 @@ class Run:
             self.validation, plan, self.config.pad_token_id, 1, accelerator.process_index, accelerator.num_processes
         )
         count = int(lengths[:, 1].sum())
-        total = sum(self._loss(shares[i][0][0], num_items_in_batch=count) for i in range(len(plan)))
+        total = sum(self._loss(shares[i][0][0], count) for i in range(len(plan)))
         self.config.label_smoothing = smoothing
         return float(accelerator.reduce(total, "sum"))
 
