@@ -390,10 +390,10 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, 
     run = Run(load_recipe(toy / "recipe.yaml", ["checkpointing.log_steps=50"]), toy, tmp_path, cache)
     batches, original = {}, Run._loss
 
-    def loss(self, batch, **arguments):
+    def loss(self, batch, count):
         if self.model.training:
             batches[self.step] = batch["labels"]
-        return original(self, batch, **arguments) * (math.nan if self.step == 4 else 1)
+        return original(self, batch, count) * (math.nan if self.step == 4 else 1)
 
     monkeypatch.setattr(Run, "_loss", loss)
     with pytest.raises(DivergenceError, match=r"nan at step 4 \(epoch 0, batch 4\); .*not_finite.tsv holds"):
