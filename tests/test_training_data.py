@@ -35,6 +35,7 @@ from training.data import (
 )
 from training.recipe import Data, Source
 from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
 
 
 PAIRS = list(dict.fromkeys(toy_pairs(60)))
@@ -205,6 +206,18 @@ def test_filters_count_what_they_drop():
     kept = TokenisedPairs([pa.Table.from_batches(batches)])
     assert [tuple(lengths) for lengths in kept.lengths.tolist()] == [(5, 5), (99, 99), (10, 3), (11, 4), (12, 4)]
     assert dropped == {"empty": 2, "longer than max_length": 1, "beyond max_ratio": 2}
+
+
+def test_tokens_are_those_of_each_side_and_none_is_padding():
+    """Though the tokenizer has just padded others, as validation makes it do."""
+    texts = ["ab ba", "ab", "a b a b"]
+    source, target = (learn_tokenizer([letters] * 5, 262).backend_tokenizer for letters in ("ab ba", "ba ab aab"))
+    tokenizer = VaswaniTokenizer.of(source, target, pad_token="<pad>", eos_token="</s>")
+    expected = [(tokenizer(text).input_ids, tokenizer(text_target=text).input_ids) for text in texts]
+    tokenizer(texts, text_target=texts, padding=True)
+    found = in_memory([(text, text) for text in texts], tokenizer, Data([], max_ratio=1e9))
+    assert ids(found) == expected
+    assert any(source != target for source, target in expected)
 
 
 @settings(max_examples=40, deadline=None)

@@ -56,6 +56,11 @@ def watched(toy, tmp_path_factory):
     return folder / "run", text + terminal
 
 
+def test_the_padding_of_translations_does_not_stay_in_the_tokenizer(watched):
+    """Whoever encodes with what is inside, as fast programs do, would get padding among the tokens."""
+    assert json.loads((watched[0] / "model" / "tokenizer.json").read_text(encoding="utf-8"))["padding"] is None
+
+
 def test_a_bar_shows_speed_loss_rate_and_time_left(watched):
     bars = re.findall(r"6/6 \[.*?\]", watched[1])
     assert bars

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from filelock import FileLock
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from .files import read_lines, whole_file
@@ -169,18 +171,31 @@ def _ids_and_offsets(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     return column.values.to_numpy(), column.offsets.to_numpy()
 
 
+def without_padding(tokenizer: PreTrainedTokenizerBase) -> list[Tokenizer]:
+    """What is inside, for each side that has its own, rid of the padding that calls leave there.
+
+    tokenizer.json would keep it, and pad all that is encoded by what was inside.
+    """
+    inside = [side for side in (tokenizer.backend_tokenizer, getattr(tokenizer, "_target_side", None)) if side]
+    for side in inside:
+        side.no_padding()
+        side.no_truncation()
+    return inside
+
+
 def tokenise(
     pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase, data: Data, dropped: Counter[str], at_once: int = 10_000
 ) -> Iterator[pa.RecordBatch]:
     """Token ids of the pairs that pass the filters; what does not is counted in `dropped`, by its reason."""
-    encode = tokenizer.backend_tokenizer.encode_batch_fast
+    encode = partial(tokenizer, return_attention_mask=False)
     ids_type = pa.list_(pa.uint16() if len(tokenizer) <= 1 << 16 else pa.int32())
     schema = pa.schema({"source": ids_type, "target": ids_type, "key": pa.uint64()})
     pairs = iter(pairs)
     while some := list(islice(pairs, at_once)):
         columns = [], [], []
-        for source, target in zip(*(encode([pair[side] for pair in some]) for side in (0, 1)), strict=True):
-            source, target = source.ids, target.ids
+        sources, targets = zip(*some, strict=True)
+        ids = encode(list(sources))["input_ids"], encode(text_target=list(targets))["input_ids"]
+        for source, target in zip(*ids, strict=True):
             short, long = sorted((len(source), len(target)))
             if short < 2:
                 dropped["empty"] += 1
@@ -210,7 +225,7 @@ def cached(
     """
     depends = [
         _state(source, folder),
-        hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest(),
+        hashlib.sha256("".join(side.to_str() for side in without_padding(tokenizer)).encode()).hexdigest(),
         [data.max_length, data.max_ratio],
         hashlib.sha256(repr(held_out).encode()).hexdigest(),
     ]

@@ -29,7 +29,7 @@ from transformers import (
 from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.memory import keep_freed_memory
 
-from .data import Pair, read_pairs
+from .data import Pair, read_pairs, without_padding
 from .evaluate import SACREBLEU, evaluate_pairs
 from .files import whole_folder
 from .recipe import Source
@@ -134,6 +134,7 @@ def run(
     }
     with whole_folder(options.output) as folder:
         finish(model).save_pretrained(folder)
+        without_padding(tokenizer)
         tokenizer.save_pretrained(folder)
         (folder / "fine_tuning.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", "utf-8")
     return record

@@ -50,6 +50,7 @@ from .data import (
     in_memory,
     read_pairs,
     tokenizer_pairs,
+    without_padding,
     write_pairs,
 )
 from .evaluate import evaluate_pairs
@@ -395,6 +396,7 @@ class Run:
         model.generation_config = paper_generation_config(min_new_tokens=1, **ids)
         with whole_folder(self.output / "model") as folder:
             model.save_pretrained(folder)
+            without_padding(self.tokenizer)
             self.tokenizer.save_pretrained(folder)
             facts = json.dumps(self.facts(folders), indent=2, ensure_ascii=False)
             (folder / "training.json").write_text(facts + "\n", encoding="utf-8")
