@@ -317,9 +317,7 @@ def read_config(values: dict, task: str | None, tensors: dict[str, torch.Tensor]
     # Others put tags of languages or of experts before a text, or translate with more than one model.
     if task not in (None, "translation"):
         options.refuse(f"task={task!r} (supported: 'translation')")
-    for name in MUST_BE_OFF:
-        if options.take(name):
-            options.refuse(f"{name}={options.take(name)!r} (supported: unset)")
+    options.off(*MUST_BE_OFF)
 
     def both(name: str, default=None):
         """An option of encoder and decoder, which must agree."""
