@@ -270,8 +270,22 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
     assert names(output) == [f"checkpoint-{step:07d}" for step in (9, 12, 14)]
 
 
+def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path):
+    """Its recipe lacks the keys that were added since."""
+    output = copy_run(whole, tmp_path / "run")
+    recipe = json.loads((output / "recipe.json").read_text(encoding="utf-8"))
+    del recipe["data"]["bpe_dropout"], recipe["data"]["train"][0]["revision"], recipe["optimisation"]["r_drop"]
+    (output / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+    run_here(toy, output, "optimisation.max_steps=13", cache=cache)
+    assert names(output)[-1] == "checkpoint-0000013"
+
+
 @pytest.mark.parametrize(
-    "settings", [["optimisation.optimiser=muon", "optimisation.r_drop=5"], ["data.streaming=true", "data.window=60"]]
+    "settings",
+    [
+        ["optimisation.optimiser=muon", "optimisation.r_drop=5", "data.bpe_dropout=0.1"],
+        ["data.streaming=true", "data.window=60"],
+    ],
 )
 def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
     if "streaming" in settings[0]:

@@ -6,7 +6,8 @@ import lzma
 import os
 import signal
 from collections import Counter
-from itertools import islice
+from dataclasses import replace
+from itertools import islice, pairwise
 from multiprocessing import get_context
 
 import numpy as np
@@ -16,11 +17,14 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
 from toy_data import WORDS, toy_pairs
+from transformers import PreTrainedTokenizerFast
 
 from training import data as data_module
 from training.data import (
     CachedCorpus,
+    CutPairs,
     JoinedPairs,
     StreamedCorpus,
     TokenisedPairs,
@@ -34,6 +38,7 @@ from training.data import (
     training_pairs,
 )
 from training.recipe import Data, Source
+from training.subwords import Merges
 from vaswani_transformer.tokenization import learn_tokenizer
 from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
 
@@ -418,6 +423,63 @@ def test_an_epoch_has_the_share_of_joined_pairs(tmp_path, tokenizer):
     joined = ids(pairs, taken[len(PAIRS) :])
     assert all(repr(pair) in both for pair in joined)
     assert len({repr(pair) for pair in joined}) > 20
+
+
+# Cutting tokens ------------------------------------------------------------------------------------------------------
+
+TEXTS = st.lists(st.text(st.sampled_from("one two three ein zwei drei dog.! 日ü"), max_size=40), min_size=1, max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, st.floats(0, 1), st.integers(0, 1 << 32))
+def test_cut_tokens_spell_the_same_texts(tokenizer, texts, dropout, seed):
+    rows = [np.array(row) for row in tokenizer(texts).input_ids]
+    found, offsets = Merges(tokenizer).cut(rows, dropout, np.random.default_rng(seed))
+    assert [tokenizer.decode(found[a:b], skip_special_tokens=True) for a, b in pairwise(offsets)] == texts
+    if not dropout:
+        assert found.tolist() == np.concatenate(rows).tolist()
+
+
+def test_tokens_are_cut_into_what_they_were_merged_from_as_often_as_asked(tokenizer):
+    rows = [np.array([tokenizer.convert_tokens_to_ids("Ġthree")])] * 20_000
+    ids, offsets = Merges(tokenizer).cut(rows, 0.3, np.random.default_rng(0))
+    found = Counter(" ".join(tokenizer.convert_ids_to_tokens(ids[a:b])) for a, b in pairwise(offsets))
+    merged = {"Ġthree": ("Ġthr", "ee"), "Ġthr": ("Ġt", "hr"), "Ġt": ("Ġ", "t"), "hr": ("h", "r"), "ee": ("e", "e")}
+
+    def expected(token):
+        """The probabilities of what it may become."""
+        if token not in merged:
+            return {token: 1.0}
+        left, right = map(expected, merged[token])
+        return {token: 0.7, **{f"{a} {b}": 0.3 * left[a] * right[b] for a in left for b in right}}
+
+    assert {cut: count / len(rows) for cut, count in found.items()} == pytest.approx(expected("Ġthree"), abs=0.015)
+
+
+def test_cut_pairs_are_other_ones_in_each_epoch_and_within_the_limit(tmp_path, tokenizer):
+    data = Data([write(tmp_path / "text.tsv")], bpe_dropout=0.5, max_length=20)
+    pairs = in_memory(PAIRS, tokenizer, data)
+    first, again, other = (
+        CutPairs(pairs, np.arange(len(pairs)), Merges(tokenizer), data, np.random.default_rng(seed))
+        for seed in (1, 1, 2)
+    )
+    assert ids(first) == ids(again) != ids(other)
+    assert first.lengths.tolist() == [[len(s), len(t)] for s, t in ids(first)]
+    kept = set(first.kept.tolist())
+    assert 0 < len(kept) < len(pairs)
+    assert all((max(map(len, pair)) <= 20) == (i in kept) for i, pair in enumerate(ids(first)))
+    with pytest.raises(ValueError, match=r"data\.max_length .* data\.bpe_dropout"):
+        CutPairs(pairs, np.arange(5), Merges(tokenizer), replace(data, max_length=1), np.random.default_rng(1))
+
+
+def test_what_is_not_one_byte_pair_encoding_cannot_be_cut(tokenizer):
+    inside = Tokenizer(models.Unigram([("a", -1.0)], 0, False))
+    for other in (
+        PreTrainedTokenizerFast(tokenizer_object=inside),
+        VaswaniTokenizer.of(tokenizer.backend_tokenizer, tokenizer.backend_tokenizer),
+    ):
+        with pytest.raises(ValueError, match=r"bpe_dropout needs a tokenizer that is one byte-pair encoding"):
+            Merges(other)
 
 
 # Streams -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .files import read_lines, whole_file
 from .recipe import Data, Source
+from .subwords import Merges
 
 
 Pair = tuple[str, str]
@@ -344,6 +345,23 @@ class JoinedPairs(TokenisedPairs):
             return self.first[index]
         one, two = (self.first[place] for place in self.places[index - len(self.first)])
         return tuple(np.concatenate([a[:-1], b]) for a, b in zip(one, two, strict=True))
+
+
+class CutPairs(TokenisedPairs):
+    """Some pairs with their tokens cut by chance; those that become longer than `max_length` tokens are left out."""
+
+    def __init__(
+        self, pairs: TokenisedPairs, indices: np.ndarray, merges: Merges, data: Data, rng: np.random.Generator
+    ):
+        sides = zip(*(pairs[i] for i in indices), strict=True)
+        self._starts, self._chunks = (
+            np.array([0, len(indices)]),
+            [[merges.cut(s, data.bpe_dropout, rng) for s in sides]],
+        )
+        self.lengths = np.stack([np.diff(offsets) for _, offsets in self._chunks[0]], axis=1)
+        self.kept = np.flatnonzero((self.lengths <= data.max_length).all(axis=1))
+        if not len(self.kept):
+            raise ValueError("No pair is within data.max_length once it is cut; raise that or lower data.bpe_dropout.")
 
 
 class StreamedCorpus:

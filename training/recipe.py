@@ -51,6 +51,7 @@ class Data:
     validation: list[Source] = field(default_factory=list)
     test: list[Source] = field(default_factory=list)  # beside the held-out pairs
     joined: float = 0.0  # this share of the pairs is given again, each joined to another: texts of two sentences
+    bpe_dropout: float = 0.0  # for small data: this share of merges is undone, in each epoch others
     max_length: int = 128  # tokens of either side, </s> included; longer pairs are dropped
     max_ratio: float = 3.0  # of the longer side to the shorter, where either is over 10 tokens
     tokenizer_lines: int = 10_000_000  # so many pairs at most are read to learn the tokenizer
@@ -273,6 +274,8 @@ def _contradictions(recipe: Recipe):
                 yield f"{where}.held_out is {source.held_out}; it must not be below 0"
             if data.streaming and source.held_out:
                 yield f"{where}.held_out cannot be drawn from a stream"
+    if data.bpe_dropout >= 1:
+        yield f"data.bpe_dropout is {data.bpe_dropout}; it must be below 1"
     if data.streaming and data.joined:
         yield "data.joined cannot be drawn from a stream"
     positive = {
@@ -282,7 +285,7 @@ def _contradictions(recipe: Recipe):
         "checkpointing": ("save_steps", "average_last", "log_steps", "validation_steps", "bleu_sentences"),
     }
     not_negative = {
-        "data": ("joined",),
+        "data": ("joined", "bpe_dropout"),
         "optimisation": ("cooldown_steps", "workers", "adam_beta1", "adam_beta2", "r_drop"),
         "checkpointing": ("bleu_steps", "samples"),
     }

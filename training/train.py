@@ -45,6 +45,7 @@ from .checkpoint import (
 )
 from .data import (
     CachedCorpus,
+    CutPairs,
     StreamedCorpus,
     held_out_pairs,
     in_memory,
@@ -58,6 +59,7 @@ from .files import whole_file, whole_folder
 from .optimisation import build_optimisers, divergence, learning_rate
 from .recipe import Recipe, load_recipe
 from .report import Report, plot_curves
+from .subwords import Merges
 
 
 # What a run may change when it goes on; all else would make it another run.
@@ -92,6 +94,7 @@ class Run:
         with self.accelerator.main_process_first():
             self.held_out = held_out_pairs(recipe.data, data_folder, recipe.seed)
             self.tokenizer = self._prepare_tokenizer()
+        self.merges = Merges(self.tokenizer) if recipe.data.bpe_dropout else None
         with self.accelerator.local_main_process_first():
             self.corpus = self._prepare_corpus(cache or output / "cache")
         self.validation_pairs = [p for source in recipe.data.validation for p in read_pairs(source, data_folder)]
@@ -122,7 +125,7 @@ class Run:
         """
         path, now = self.output / "recipe.json", self.recipe.to_dict()
         if path.exists() and checkpoints(self.output):
-            begun = json.loads(path.read_text(encoding="utf-8"))
+            begun = load_recipe(path).to_dict()  # with the defaults of keys that came after it was written
             differing = [key for key in _differing(begun, now) if not any(f"{key}.".startswith(f"{f}.") for f in FREE)]
             if differing:
                 raise ValueError(
@@ -235,6 +238,10 @@ class Run:
         settings, accelerator = self.recipe.optimisation, self.accelerator
         while self.step < settings.max_steps:
             pairs, taken = self.corpus.epoch(self.epoch)
+            if self.merges:
+                rng = np.random.default_rng((self.recipe.seed, self.epoch, 2))
+                pairs = CutPairs(pairs, taken, self.merges, self.recipe.data, rng)
+                taken = pairs.kept
             plan = plan_batches(pairs.lengths, taken, settings.batch_tokens, self.recipe.seed, self.epoch)
             if self.epoch == 0 and self.batch == 0:
                 self.report.say(
