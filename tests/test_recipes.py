@@ -251,7 +251,7 @@ CONTRADICTIONS = {
     "a test set's weight": (["data.test=[{path: a.tsv, weight: 2}]"], "data.test.0: held_out and weight belong to"),
     "held out of a stream": (["data.streaming=true", "data.train.0.held_out=9"], "held_out cannot be drawn from a str"),
     "a joined stream": (["data.streaming=true", "data.joined=0.1"], "data.joined cannot be drawn from a stream"),
-    "all merges undone": (["data.bpe_dropout=1"], "data.bpe_dropout is 1.0; it must be below 1"),
+    "all merges undone": (["data.bpe_dropout=1"], "data.bpe_dropout is 1; it must be below 1"),
     "joined": (["data.joined=-0.1"], "data.joined is -0.1; it must not be below 0"),
     "seed": (["seed=-1"], "seed is -1"),
     "momentum": (["optimisation.adam_beta2=1.0"], "optimisation.adam_beta2 is 1.0; it must be below 1"),
