@@ -354,11 +354,9 @@ class CutPairs(TokenisedPairs):
         self, pairs: TokenisedPairs, indices: np.ndarray, merges: Merges, data: Data, rng: np.random.Generator
     ):
         sides = zip(*(pairs[i] for i in indices), strict=True)
-        self._starts, self._chunks = (
-            np.array([0, len(indices)]),
-            [[merges.cut(s, data.bpe_dropout, rng) for s in sides]],
-        )
-        self.lengths = np.stack([np.diff(offsets) for _, offsets in self._chunks[0]], axis=1)
+        chunk = [merges.cut(side, data.bpe_dropout, rng) for side in sides]
+        self._starts, self._chunks = np.array([0, len(indices)]), [chunk]
+        self.lengths = np.stack([np.diff(offsets) for _, offsets in chunk], axis=1)
         self.kept = np.flatnonzero((self.lengths <= data.max_length).all(axis=1))
         if not len(self.kept):
             raise ValueError("No pair is within data.max_length once it is cut; raise that or lower data.bpe_dropout.")
