@@ -9,6 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -296,6 +297,19 @@ def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
     assert list(losses) == [2, 4, 6] and losses == logged(tmp_path / "whole")
     weights = [load_file(tmp_path / name / "checkpoint-0000006/model.safetensors") for name in ("run", "whole")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+def test_bpe_dropout_cuts_each_epochs_tokens_anew(toy, cache, tmp_path):
+    overrides = ["data.bpe_dropout=0.3", "optimisation.max_steps=1"]
+    run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
+    lengths = []
+    for run.epoch in (0, 1, 0):
+        run.step = run.batch = 0
+        (pairs, _), _ = next(run._batches())
+        lengths.append(pairs.lengths.tolist())
+    whole = run.corpus.epoch(0)[0].lengths.sum()
+    assert lengths[0] == lengths[2] != lengths[1]
+    assert np.sum(lengths[0]) > 1.1 * whole
 
 
 # Ways to compute the same ---------------------------------------------------------------------------------------
