@@ -25,8 +25,11 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from .files import whole_folder
+from .optimisation import hide_averages
 
 
+# What Schedule-Free counts in its groups of parameters, not beside each parameter.
+COUNTED = {"k", "weight_sum", "lr_max", "train_mode"}
 FILES = WEIGHTS, OPTIMISERS, RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 
 
@@ -94,6 +97,7 @@ def save_checkpoint(
         generators[f"cuda.{accelerator.process_index}"] = torch.cuda.get_rng_state()
     generators = gather_object([generators])
     if accelerator.is_main_process:
+        settings = [{k: group[k] for k in COUNTED & group.keys()} for o in optimisers for group in o.param_groups]
         names = {name for name, _ in accelerator.unwrap_model(model).named_parameters()}  # each tied weight once
         files = {
             WEIGHTS: {name: weights[name] for name in weights if name in names},
@@ -113,7 +117,7 @@ def save_checkpoint(
                     save_file({key: value.contiguous() for key, value in tensors.items()}, folder / name)
                     with (folder / name).open("rb") as file:
                         digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-                state = {**place, "files": digests}
+                state = {**place, "groups": settings, "files": digests}
                 text = json.dumps({**state, "digest": _digest(state)}, indent=1)
                 (folder / "state.json").write_text(text, encoding="utf-8")
         except (OSError, SafetensorError) as error:
@@ -149,12 +153,17 @@ def load_checkpoint(
     # Not strict: a tied weight is there under one of its names.
     whole = StateDictOptions(full_state_dict=True, strict=False)
     set_model_state_dict(model, load_file(folder / WEIGHTS), options=whole)
+    hide_averages(optimisers)  # in which state Schedule-Free can be asked for what it holds
     options = StateDictOptions(full_state_dict=True)
     state = get_optimizer_state_dict(model, optimisers, options=options)
     for key, value in load_file(folder / OPTIMISERS).items():
         name, _, kind = key.removeprefix("state.").rpartition(".")
         state["state"][name][kind] = value
     set_optimizer_state_dict(model, optimisers, state, options=options)
+    place = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    groups = [group for optimiser in optimisers for group in optimiser.param_groups]
+    for group, counted in zip(groups, place.pop("groups", ()), strict=False):
+        group.update(counted)
     generators = load_file(folder / RANDOM)
     mine = f"cpu.{accelerator.process_index}"
     if mine in generators:
@@ -163,7 +172,6 @@ def load_checkpoint(
         warnings.warn(f"{folder} was written by fewer processes: dropout goes on with other numbers.", stacklevel=2)
     if accelerator.device.type == "cuda" and (mine := f"cuda.{accelerator.process_index}") in generators:
         torch.cuda.set_rng_state(generators[mine])
-    place = json.loads((folder / "state.json").read_text(encoding="utf-8"))
     accelerator.print(f"going on from {folder}", flush=True)
     return place
 

@@ -119,14 +119,13 @@ def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
     return list(held_out.items())
 
 
-def held_out_pairs(data: Data, folder: str | Path, seed: int) -> list[Pair]:
-    """The pairs that a recipe sets apart before training, of all its sources."""
-    return [
-        pair
+def held_out_pairs(data: Data, folder: str | Path, seed: int) -> dict[str, list[Pair]]:
+    """The pairs that a recipe sets apart before training, by the name of their source."""
+    return {
+        f"{source.title}, held out": hold_out(read_pairs(source, folder), source.held_out, seed)
         for source in data.train
         if source.held_out
-        for pair in hold_out(read_pairs(source, folder), source.held_out, seed)
-    ]
+    }
 
 
 def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
@@ -136,9 +135,15 @@ def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair])
 
 
 def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
-    """The training pairs of which the vocabulary is learned: of each source its share of `tokenizer_lines`."""
+    """The training pairs that the vocabulary is learned from: the first `tokenizer_lines` of each source."""
     share = data.tokenizer_lines // len(data.train)
-    return chain.from_iterable(islice(training_pairs(source, folder, held_out), share) for source in data.train)
+    return chain.from_iterable(
+        islice(
+            training_pairs(source, folder, held_out),
+            share if source.tokenizer_lines is None else source.tokenizer_lines,
+        )
+        for source in data.train
+    )
 
 
 # Tokenising

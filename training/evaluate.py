@@ -24,7 +24,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from vaswani_transformer import catalogue
 
-from .data import Pair, held_out_pairs, read_pairs
+from .data import Pair, read_pairs
 from .files import read_lines, whole_file
 from .recipe import Source, load_recipe
 
@@ -239,10 +239,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
     if arguments.recipe:
         recipe = load_recipe(arguments.recipe)
         for source in recipe.data.test:
-            add(title(source), read_pairs(source, arguments.data), source.path or source.dataset)
-        names = [title(source) for source in recipe.data.train if source.held_out]
-        if names:
-            add(f"{' and '.join(names)}, held out", held_out_pairs(recipe.data, arguments.data, recipe.seed), names)
+            add(source.title, read_pairs(source, arguments.data), source.path or source.dataset)
     for path in arguments.tsv:
         columns = {"source_column": arguments.source_column, "target_column": arguments.target_column}
         add(path.name, read_pairs(Source(path=str(path), **columns), "."), path)
@@ -252,12 +249,8 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
             raise ValueError(f"{arguments.source} has {len(sides[0])} lines, {arguments.reference} {len(sides[1])}.")
         add(arguments.source.name, list(zip(*sides, strict=True)), arguments.source)
     if not sets:
-        raise ValueError(f"{arguments.recipe} names no test sets and holds nothing out.")
+        raise ValueError(f"{arguments.recipe} names no test sets (data.test).")
     return sets
-
-
-def title(source: Source) -> str:
-    return source.name or source.path or source.dataset
 
 
 def target_language(arguments: argparse.Namespace, model: str) -> str | None:
@@ -302,7 +295,7 @@ def read_command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, a checkpoint that ships with the package, a Hub id")
     sets = parser.add_argument_group("test sets; several can be given")
-    sets.add_argument("--recipe", type=Path, help="the recipe's test sets and what it held out")
+    sets.add_argument("--recipe", type=Path, help="the recipe's test sets")
     sets.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     sets.add_argument("--tsv", type=Path, action="append", default=[], help="a TSV file, .xz and .gz too; repeatable")
     sets.add_argument("--source-column", type=int, default=0, metavar="I", help="of --tsv, from 0; default: 0")

@@ -7,8 +7,14 @@ from .recipe import Optimisation
 
 
 def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
-    """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step."""
+    """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step.
+
+    For `schedule_free` it stays where it has risen to.
+    """
     rate = d_model**-0.5 * min(step**-0.5, step * recipe.warmup_steps**-1.5) * recipe.learning_rate_scale
+    if recipe.optimiser == "schedule_free":
+        peak = (d_model * recipe.warmup_steps) ** -0.5 * recipe.learning_rate_scale
+        return peak * min(1.0, step / recipe.warmup_steps)
     if recipe.cooldown_steps:
         rate *= min(1.0, (recipe.max_steps + 1 - step) / recipe.cooldown_steps)
     return rate
@@ -17,9 +23,17 @@ def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
 def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim.Optimizer]:
     """The paper's Adam; with `muon` that one for the matrices inside the layers, and Adam for all else.
 
+    `schedule_free` is AdamW without weight decay or schedule, whose result is an average of all weights so far (Defazio
+    et al. 2024, arXiv 2405.15682).
+
     Muon (Jordan et al. 2024) makes each matrix's momentum orthogonal. Scaled to Adam's usual size of update (Liu et al.
     2025, arXiv 2502.16982), it takes the same learning rates.
     """
+    if recipe.optimiser == "schedule_free":
+        from schedulefree import AdamWScheduleFree  # only who asks for it needs it installed
+
+        betas = (recipe.adam_beta1, recipe.adam_beta2)
+        return [AdamWScheduleFree(model.parameters(), betas=betas, eps=recipe.adam_epsilon)]
     parameters = dict(model.named_parameters())
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     matrices = {
@@ -41,6 +55,20 @@ def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim
         adjust_lr_fn="match_rms_adamw",
     )
     return [adam, muon]
+
+
+def show_averages(optimisers: list[torch.optim.Optimizer]):
+    """Puts Schedule-Free's average into the model, to validate and to save; nothing for other optimisers."""
+    for optimiser in optimisers:
+        if hasattr(optimiser, "eval"):
+            optimiser.eval()
+
+
+def hide_averages(optimisers: list[torch.optim.Optimizer]):
+    """Puts the weights at which Schedule-Free takes gradients back."""
+    for optimiser in optimisers:
+        if hasattr(optimiser, "train"):
+            optimiser.train()
 
 
 def divergence(logits: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,8 @@ class Source:
     tag_column: int | str | None = None  # with `tags`: only examples whose tag is one of these
     tags: list[str] = field(default_factory=list)
     weight: float = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
-    held_out: int = 0  # so many pairs are set apart before training, with all that share a side with them
+    held_out: int = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
+    tokenizer_lines: int | None = None  # the tokenizer learns from this many pairs; default: an equal share
 
     @property
     def title(self) -> str:
@@ -49,7 +50,8 @@ class Source:
 class Data:
     train: list[Source]
     validation: list[Source] = field(default_factory=list)
-    test: list[Source] = field(default_factory=list)  # beside the held-out pairs
+    test: list[Source] = field(default_factory=list)
+    reversed: bool = False  # every pair the other way round: what was its target is its source
     joined: float = 0.0  # this share of the pairs is given again, each joined to another: texts of two sentences
     bpe_dropout: float = 0.0  # for small data: this share of merges is undone, in each epoch others
     max_length: int = 128  # tokens of either side, </s> included; longer pairs are dropped
@@ -69,7 +71,8 @@ class Optimisation:
     warmup_steps: int = 4000
     learning_rate_scale: float = 1.0
     cooldown_steps: int = 0  # so many last steps go linearly to 0 (not in the paper, whose rate never ends)
-    optimiser: Literal["adam", "muon"] = "adam"  # muon: for the matrices between the embeddings; Adam for the rest
+    # muon: for the matrices between the embeddings, Adam for the rest. schedule_free: AdamW whose weights are averages
+    optimiser: Literal["adam", "muon", "schedule_free"] = "adam"
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
@@ -134,6 +137,10 @@ def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
         raise ValueError(f"{path}:\n" + "\n".join(f"  - {problem}" for problem in problems))
     for source in (*recipe.data.train, *recipe.data.validation, *recipe.data.test):
         _name_columns(source, recipe)
+        if recipe.data.reversed:
+            source.source_column, source.target_column = source.target_column, source.source_column
+            if source.target_path:
+                source.path, source.target_path = source.target_path, source.path
     return recipe
 
 
@@ -264,8 +271,10 @@ def _contradictions(recipe: Recipe):
             columns = source.source_column, source.target_column, source.tag_column
             if _is_tab_separated(source) and any(isinstance(column, str) for column in columns):
                 yield f"{where}: columns of tab-separated text are numbers, counted from 0"
-            if part != "train" and (source.held_out or source.weight != 1):
-                yield f"{where}: held_out and weight belong to data.train"
+            if part != "train" and (source.held_out or source.weight != 1 or source.tokenizer_lines is not None):
+                yield f"{where}: held_out, weight and tokenizer_lines belong to data.train"
+            if source.tokenizer_lines is not None and source.tokenizer_lines < 0:
+                yield f"{where}.tokenizer_lines is {source.tokenizer_lines}; it must not be below 0"
             if bool(source.tags) != (source.tag_column is not None):
                 yield f"{where}: tags and tag_column need each other"
             if not source.weight > 0:
@@ -302,12 +311,14 @@ def _contradictions(recipe: Recipe):
     for key in ("adam_beta1", "adam_beta2"):
         if getattr(steps, key) >= 1:
             yield f"optimisation.{key} is {getattr(steps, key)}; it must be below 1"
+    if steps.optimiser == "schedule_free" and steps.cooldown_steps:
+        yield "optimisation.cooldown_steps is for a schedule; schedule_free has none"
     if steps.cooldown_steps > steps.max_steps:
         yield "optimisation.cooldown_steps is more than max_steps"
     if steps.batch_tokens < data.max_length:
         yield "optimisation.batch_tokens is less than data.max_length: the longest pairs would fit in no batch"
-    if saving.bleu_steps and not data.validation:
-        yield "checkpointing.bleu_steps needs data.validation"
+    if saving.bleu_steps and not (data.validation or any(source.held_out for source in data.train)):
+        yield "checkpointing.bleu_steps needs data.validation, or held_out pairs"
     if steps.compile and steps.gradient_checkpointing:
         yield "optimisation.compile and gradient_checkpointing do not go together here; choose one"
 

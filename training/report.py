@@ -46,6 +46,14 @@ class Report:
             file.write(json.dumps({"step": step, "epoch": epoch, **values}) + "\n")
         self.accelerator.log(values, step=step)
 
+    def validation(self, step: int, epoch: int, key: str, sets: dict[str, tuple[float, int]]):
+        """A figure of each validation set with the set's size, by which the figure of all is weighted."""
+        whole = sum(value * size for value, size in sets.values()) / sum(size for _, size in sets.values())
+        each = {f"{key}/{name}": value for name, (value, _) in sets.items()} if len(sets) > 1 else {}
+        self.log(step, epoch, **{key: whole}, **each)
+        shown = "  ".join(f"{name.partition('/')[2]} {value:.3f}" for name, value in each.items())
+        self.say(f"step {step:,}  {key.replace('_', ' ')} {whole:.4f}" + (f"  ({shown})" if shown else ""))
+
     def progress(self, step: int, epoch: int, seconds_per_step: float, **values: float):
         """Figures of the steps since the last report."""
         self.log(step, epoch, **values)

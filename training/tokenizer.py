@@ -84,7 +84,7 @@ def sides_of(arguments: argparse.Namespace) -> tuple[Sides, int]:
     vocab_size = arguments.vocab_size or recipe.vocab_size
     if not vocab_size:
         raise ValueError(f"{arguments.recipe} names no vocab_size: give --vocab-size")
-    held_out = held_out_pairs(recipe.data, arguments.data, recipe.seed)
+    held_out = list(chain.from_iterable(held_out_pairs(recipe.data, arguments.data, recipe.seed).values()))
     names = (recipe.source_language, recipe.target_language)
     sides = {
         name: lambda i=i: (pair[i] for pair in tokenizer_pairs(recipe.data, arguments.data, held_out))

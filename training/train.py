@@ -6,12 +6,14 @@ accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA
 
 import argparse
 import json
+import math
 import platform
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -29,7 +31,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.memory import keep_freed_memory, return_unused_memory
 from vaswani_transformer.tokenization import learn_tokenizer
 
 from .average import average_checkpoints
@@ -47,6 +49,7 @@ from .data import (
     CachedCorpus,
     CutPairs,
     StreamedCorpus,
+    TokenisedPairs,
     held_out_pairs,
     in_memory,
     read_pairs,
@@ -56,7 +59,7 @@ from .data import (
 )
 from .evaluate import evaluate_pairs
 from .files import whole_file, whole_folder
-from .optimisation import build_optimisers, divergence, learning_rate
+from .optimisation import build_optimisers, divergence, hide_averages, learning_rate, show_averages
 from .recipe import Recipe, load_recipe
 from .report import Report, plot_curves
 from .subwords import Merges
@@ -92,13 +95,18 @@ class Run:
         set_seed(recipe.seed)
         self._keep_recipe()
         with self.accelerator.main_process_first():
-            self.held_out = held_out_pairs(recipe.data, data_folder, recipe.seed)
+            held_out = held_out_pairs(recipe.data, data_folder, recipe.seed)
+            self.held_out = list(chain.from_iterable(held_out.values()))
             self.tokenizer = self._prepare_tokenizer()
         self.merges = Merges(self.tokenizer) if recipe.data.bpe_dropout else None
         with self.accelerator.local_main_process_first():
             self.corpus = self._prepare_corpus(cache or output / "cache")
-        self.validation_pairs = [p for source in recipe.data.validation for p in read_pairs(source, data_folder)]
-        self.validation = in_memory(self.validation_pairs, self.tokenizer, recipe.data)
+        # By the name of each set: those that the recipe names, and what it holds out of its training sources.
+        self.validation_pairs = {s.title: read_pairs(s, data_folder) for s in recipe.data.validation} | held_out
+        self.validation = {
+            name: in_memory(pairs, self.tokenizer, replace(recipe.data, max_length=recipe.optimisation.batch_tokens))
+            for name, pairs in self.validation_pairs.items()
+        }
         model = self._build_model()
         self.attention = model.config._attn_implementation
         if self.accelerator.is_fsdp2:
@@ -218,14 +226,16 @@ class Run:
                 )
                 since, tokens, steps, self.losses = time.perf_counter(), 0, 0, []
             pause = time.perf_counter()
-            if validates and len(self.validation):
-                loss = self.validate()
-                self.report.log(self.step, self.epoch, validation_loss=loss)
-                self.report.say(f"step {self.step:,}  validation loss {loss:.4f}")
+            if logs or validates or saves or translates or stops:
+                show_averages(self.optimisers)
+            if validates and self.validation:
+                self.report.validation(self.step, self.epoch, "validation_loss", self.validate())
             if translates:
                 self.translate()
             if saves or stops:
                 self.save()
+            if logs:
+                return_unused_memory()
             since += time.perf_counter() - pause
             if stops and not ends:
                 self.report.close()
@@ -270,6 +280,7 @@ class Run:
         settings = self.recipe.optimisation
         self.model.train()
         rate = learning_rate(self.step, self.config.d_model, settings)
+        hide_averages(self.optimisers)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate
@@ -288,15 +299,16 @@ class Run:
             optimiser.zero_grad(set_to_none=True)
         return self.accelerator.reduce(total, "sum")
 
-    def _loss(self, batch: dict[str, torch.Tensor], count: int) -> torch.Tensor:
+    def _loss(self, batch: dict[str, torch.Tensor], count: int, model: torch.nn.Module | None = None) -> torch.Tensor:
         """The part that `batch` has in the loss of `count` target tokens."""
+        model = model or self.model
         device, settings = self.accelerator.device, self.recipe.optimisation
         batch = {key: value.to(device, non_blocking=True) for key, value in batch.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
-            if not (settings.r_drop and self.model.training):
-                return self.model(**batch, num_items_in_batch=count).loss
+            if not (settings.r_drop and model.training):
+                return model(**batch, num_items_in_batch=count).loss
             # Half of R-Drop's equation 4, so that without alpha the mean of two draws is left.
-            outputs = self.model(**{key: torch.cat([x, x]) for key, x in batch.items()}, num_items_in_batch=2 * count)
+            outputs = model(**{key: torch.cat([x, x]) for key, x in batch.items()}, num_items_in_batch=2 * count)
             disagreement = divergence(outputs.logits, batch["labels"].ne(-100))
             return outputs.loss + settings.r_drop / 2 * disagreement / count
 
@@ -316,35 +328,48 @@ class Run:
                 )
         return losses
 
+    def validate(self) -> dict[str, tuple[float, int]]:
+        """Of each validation set the mean negative log-likelihood of a token, in nats, and how many tokens it has.
+
+        Without dropout and label smoothing.
+        """
+        losses = {}
+        for name, pairs in self.validation.items():
+            total = self._negative_log_likelihood(
+                self.model, pairs, self.accelerator.process_index, self.accelerator.num_processes
+            )
+            tokens = int(pairs.lengths[:, 1].sum())
+            losses[name] = float(self.accelerator.reduce(total, "sum")) / tokens, tokens
+        return losses
+
     @torch.no_grad()
-    def validate(self) -> float:
-        """Mean negative log-likelihood of a validation token, in nats and without label smoothing."""
-        self.model.eval()
-        smoothing, self.config.label_smoothing = self.config.label_smoothing, 0.0
-        lengths = self.validation.lengths
-        plan = plan_batches(lengths, np.arange(len(lengths)), self.recipe.optimisation.batch_tokens, 0, 0)
-        accelerator = self.accelerator
-        shares = Shares(
-            self.validation, plan, self.config.pad_token_id, 1, accelerator.process_index, accelerator.num_processes
-        )
-        count = int(lengths[:, 1].sum())
-        total = sum(self._loss(shares[i][0][0], count) for i in range(len(plan)))
-        self.config.label_smoothing = smoothing
-        return float(accelerator.reduce(total, "sum"))
+    def _negative_log_likelihood(
+        self, model: torch.nn.Module, pairs: TokenisedPairs, rank: int = 0, ranks: int = 1
+    ) -> torch.Tensor:
+        """The sum over the part of the pairs that process `rank` of `ranks` computes, in nats."""
+        model.eval()
+        config = self.accelerator.unwrap_model(model).config
+        smoothing, config.label_smoothing = config.label_smoothing, 0.0
+        plan = plan_batches(pairs.lengths, np.arange(len(pairs)), self.recipe.optimisation.batch_tokens, 0, 0)
+        shares = Shares(pairs, plan, config.pad_token_id, 1, rank, ranks)
+        total = sum(self._loss(shares[i][0][0], 1, model) for i in range(len(plan)))
+        config.label_smoothing = smoothing
+        return total
 
     def translate(self):
-        """Greedy translations of the first validation pairs: their sacreBLEU, and some to look at."""
+        """Greedy translations of each set's first validation pairs: their sacreBLEU, and some to look at."""
         recipe = self.recipe.checkpointing
-        pairs = self.validation_pairs[: recipe.bleu_sentences]
         model = self._whole_model()
         if not self.accelerator.is_main_process:
             return
-        scores, translations = evaluate_pairs(model, self.tokenizer, pairs, num_beams=1)
-        bleu = scores["sacreBLEU"]["value"]
-        self.report.log(self.step, self.epoch, validation_bleu=bleu)
-        self.report.say(f"step {self.step:,}  sacreBLEU {bleu:.2f} of {len(pairs)} validation sentences, greedy")
-        for (source, reference), translation in list(zip(pairs, translations, strict=True))[: recipe.samples]:
-            self.report.say(f"  source       {source}\n  reference    {reference}\n  translation  {translation}")
+        scores = {}
+        for name, pairs in self.validation_pairs.items():
+            pairs = pairs[: recipe.bleu_sentences]
+            scored, translations = evaluate_pairs(model, self.tokenizer, pairs, num_beams=1)
+            scores[name] = scored["sacreBLEU"]["value"], len(pairs)
+            for (source, reference), translation in list(zip(pairs, translations, strict=True))[: recipe.samples]:
+                self.report.say(f"  source       {source}\n  reference    {reference}\n  translation  {translation}")
+        self.report.validation(self.step, self.epoch, "validation_bleu", scores)
 
     def _whole_model(self) -> VaswaniForConditionalGeneration:
         """The model as one process can use it; the main one, where the weights are sharded."""
@@ -405,10 +430,19 @@ class Run:
             model.save_pretrained(folder)
             without_padding(self.tokenizer)
             self.tokenizer.save_pretrained(folder)
-            facts = json.dumps(self.facts(folders), indent=2, ensure_ascii=False)
+            facts = self.facts(folders) | {"validation": self.bits_per_character(model)}
+            facts = json.dumps(facts, indent=2, ensure_ascii=False)
             (folder / "training.json").write_text(facts + "\n", encoding="utf-8")
         plot_curves(self.output / "log.jsonl", self.output / "curves.png", self.recipe.name)
         print(f"the mean of {len(folders)} checkpoints is in {self.output / 'model'}", flush=True)
+
+    def bits_per_character(self, model: VaswaniForConditionalGeneration) -> dict[str, float]:
+        """Of each validation set's references, by the main process alone; comparable between vocabularies."""
+        model, bits = model.to(self.accelerator.device), {}
+        for name, pairs in self.validation.items():
+            characters = sum(len(target) for _, target in self.validation_pairs[name])
+            bits[name] = float(self._negative_log_likelihood(model, pairs)) / math.log(2) / characters
+        return bits
 
     def facts(self, averaged: list[Path]) -> dict:
         """What a model card says about the run."""
@@ -421,6 +455,7 @@ class Run:
             "training_pairs": len(corpus) if isinstance(corpus, CachedCorpus) else None,
             "target_tokens_per_epoch": corpus.target_tokens() if isinstance(corpus, CachedCorpus) else None,
             "hours": self.seconds / 3600,
+            "parameters": self.accelerator.unwrap_model(self.model).num_parameters(),
             "processes": self.accelerator.num_processes,
             "device": device_name(self.accelerator.device),
             "threads": torch.get_num_threads(),

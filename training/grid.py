@@ -1,0 +1,136 @@
+"""Trains the variants of a recipe that a grid names, and writes a table of how each one did.
+
+python -m training.grid training/grids/mini-en-de.yaml --data DATA --output RUNS --results RESULTS.json --jobs 2
+
+An interrupted grid goes on where it stopped: finished runs are not repeated. A grid is a YAML file:
+
+recipe: ../recipes/mini-en-de.yaml
+set: [optimisation.max_steps=600]           # for all runs
+runs:
+  8k:   {set: [vocab_size=8192],  why: the baseline}
+  16k:  {set: [vocab_size=16384]}
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import yaml
+
+from .files import whole_file
+from .recipe import load_recipe
+
+
+def read_grid(path: Path) -> tuple[Path, dict[str, list[str]], dict[str, str]]:
+    """The recipe of a grid, and by each run's name its settings and why it is there.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no grid, or the recipe refuses the settings of a run.
+    """
+    try:
+        grid = yaml.safe_load(path.read_text(encoding="utf-8"))
+        recipe = path.parent / grid["recipe"]
+        runs = {name: [*grid.get("set", ()), *run.get("set", ())] for name, run in grid["runs"].items()}
+        reasons = {name: run.get("why", "") for name, run in grid["runs"].items()}
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a grid of `recipe`, `set` and `runs`: {error}") from error
+    for settings in runs.values():
+        load_recipe(recipe, settings)
+    return recipe, runs, reasons
+
+
+class Grid:
+    """Runs of a grid, several at a time, each a process with its share of the threads."""
+
+    def __init__(self, recipe: Path, data: Path, output: Path, jobs: int):
+        self.recipe, self.data, self.output, self.jobs = recipe, data, output, jobs
+        self.threads = max(1, (os.cpu_count() or 1) // jobs)
+        self.running: set[subprocess.Popen] = set()
+        self.stopped = False
+
+    def stop(self, *_):
+        """For signal.signal: every run saves a checkpoint and ends."""
+        self.stopped = True
+        for process in list(self.running):
+            process.terminate()
+
+    def train(self, name: str, settings: list[str]):
+        folder = self.output / name
+        if self.stopped or (folder / "model").exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "training.train", self.recipe, "--data", self.data, "--output", folder]
+        command += ["--cache", self.output / "cache", *(part for setting in settings for part in ("--set", setting))]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
+        with (folder / "output.txt").open("a") as log:
+            process = subprocess.Popen(map(str, command), stdout=log, stderr=subprocess.STDOUT, env=environment)
+            self.running.add(process)
+            code = process.wait()
+            self.running.discard(process)
+        print(f"{name}: {'finished' if code == 0 else f'ended with {code}; see {folder}/output.txt'}", flush=True)
+
+    def results(self, runs: dict[str, list[str]], reasons: dict[str, str]) -> list[dict]:
+        """What is recorded of each finished run."""
+        finished = []
+        for name, settings in runs.items():
+            path = self.output / name / "model" / "training.json"
+            if path.exists():
+                facts = json.loads(path.read_text(encoding="utf-8"))
+                tokens = facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"]
+                machine = {key: facts[key] for key in ("hours", "parameters", "device", "threads", "torch")}
+                bleu = {}
+                for line in (self.output / name / "log.jsonl").read_text(encoding="utf-8").splitlines():
+                    for key, value in json.loads(line).items():
+                        if key.startswith("validation_bleu/"):
+                            bleu[key.partition("/")[2]] = round(value, 2)
+                finished.append(
+                    {"run": name, "why": reasons[name], "settings": settings, "bits_per_character": facts["validation"]}
+                    | {"sacrebleu_greedy": bleu, "steps": facts["steps"], "tokens": tokens, **machine}
+                )
+        return finished
+
+
+def table(results: list[dict]) -> str:
+    """Markdown: bits per character of each validation set, parameters and hours of each run."""
+    sets = list(dict.fromkeys(name for result in results for name in result["bits_per_character"]))
+    rows = [["run", *sets, "parameters", "hours"], ["---"] * (len(sets) + 3)]
+    for result in results:
+        bits = [f"{result['bits_per_character'][name]:.3f}" for name in sets]
+        rows.append([result["run"], *bits, f"{result['parameters']:,}", f"{result['hours']:.2f}"])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("grid", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
+    parser.add_argument("--results", type=Path, help="a JSON file of what each finished run reached")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the processor's threads")
+    arguments = parser.parse_args()
+    try:
+        recipe, runs, reasons = read_grid(arguments.grid)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    grid = Grid(recipe, arguments.data, arguments.output, arguments.jobs)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, grid.stop)
+    with ThreadPoolExecutor(arguments.jobs) as workers:
+        list(workers.map(grid.train, runs, runs.values()))
+    results = grid.results(runs, reasons)
+    if arguments.results:
+        with whole_file(arguments.results) as file:
+            file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
