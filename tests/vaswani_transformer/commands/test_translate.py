@@ -1,38 +1,23 @@
-"""The `vaswani` command, on a model that knows six sentences by heart."""
+"""`vaswani translate`, on a model that knows six sentences by heart."""
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import huggingface_hub
 import pytest
-from huggingface_hub.utils import SafetensorsFileMetadata, SafetensorsRepoMetadata, TensorInfo
-from rich.console import Console
-from safetensors import safe_open
-from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
+import torch
+from tiny_checkpoint import ABOUT, PAIRS
 from typer.testing import CliRunner
 
-from vaswani_transformer import VaswaniConfig, __version__, catalogue, checkpoint_path, cli
+from vaswani_transformer import VaswaniConfig, __version__, catalogue, checkpoint_path, commands
+from vaswani_transformer.commands import lines as text_lines
+from vaswani_transformer.commands.translate import SORTED_BATCHES, load_pipeline
 
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
-
-
-@pytest.fixture(scope="module")
-def folder():
-    return tiny_checkpoint()
-
-
-@pytest.fixture(autouse=True)
-def terminal(monkeypatch):
-    """As wide as most, so that messages in frames keep their words together."""
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr(cli, "out", Console(width=120))
 
 
 @pytest.fixture
@@ -41,29 +26,6 @@ def interruptible():
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
-
-
-@pytest.fixture
-def shipped(folder, monkeypatch):
-    """Makes the tiny checkpoint the one that ships."""
-    monkeypatch.setattr(catalogue, "CHECKPOINTS", folder.parent)
-
-
-@pytest.fixture(scope="module")
-def loaded(folder):
-    return cli.load_pipeline(str(folder), "cpu", "auto")
-
-
-@pytest.fixture
-def vaswani(loaded, monkeypatch):
-    """Runs the command in this process, with the model loaded once for all tests."""
-    monkeypatch.setattr(cli, "load_pipeline", lambda *arguments: loaded)
-    return lambda *arguments, input=None: CliRunner().invoke(cli.app, arguments, input=input)
-
-
-@pytest.fixture
-def translate(vaswani, folder):
-    return lambda *arguments, input=None: vaswani("translate", "--checkpoint", str(folder), *arguments, input=input)
 
 
 def lines(result) -> list[str]:
@@ -119,15 +81,15 @@ def test_order_is_kept_whatever_the_lengths_and_the_batch(translate, tmp_path):
 
 def test_line_breaks_and_tabs_in_translations_are_replaced():
     record = {"translation_text": "a\nb\r\nc\u2028d\te", "score": -0.5}
-    assert cli.format_records(7, [record], 1, scores=False) == "a b c d\te\n"
-    assert cli.format_records(7, [record], 1, scores=True) == "-0.5000\ta b c d e\n"
-    assert cli.format_records(7, [record, record], 2, scores=True) == "7\t-0.5000\ta b c d e\n" * 2
+    assert text_lines.format_records(7, [record], 1, scores=False) == "a b c d\te\n"
+    assert text_lines.format_records(7, [record], 1, scores=True) == "-0.5000\ta b c d e\n"
+    assert text_lines.format_records(7, [record, record], 2, scores=True) == "7\t-0.5000\ta b c d e\n" * 2
 
 
 def test_arriving_lines_waits_only_for_what_is_not_there():
     reading, writing = os.pipe()
     with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as pipe:
-        arrivals = cli.arriving_lines(stream, "pipe")
+        arrivals = text_lines.arriving_lines(stream, "pipe")
         pipe.write(b"one\ntwo\nthr")
         assert next(arrivals) == ["one", "two"]
         pipe.write("ee\nf\N{LATIN SMALL LETTER U WITH DIAERESIS}".encode()[:-1])
@@ -180,9 +142,14 @@ def test_language_picks_what_ships(vaswani, shipped):
     assert lines(vaswani("translate", "--checkpoint", ABOUT["name"], SOURCES[0])) == TARGETS[:1]
 
 
-def test_half_precision_weights_are_float32_on_a_processor_unless_asked_otherwise(folder, loaded):
+def test_threads(folder):
+    load_pipeline(str(folder), "cpu", "auto", threads=2)
+    assert torch.get_num_threads() == 2  # the fixture `seed` makes it 1 again
+
+
+def test_half_precision_weights_are_float32_on_a_cpu_unless_asked_otherwise(folder, loaded):
     assert str(loaded.dtype) == "torch.float32"
-    assert str(cli.load_pipeline(str(folder), "cpu", "bfloat16").dtype) == "torch.bfloat16"
+    assert str(load_pipeline(str(folder), "cpu", "bfloat16").dtype) == "torch.bfloat16"
 
 
 def test_a_hub_id_is_left_to_the_library():
@@ -218,8 +185,8 @@ def test_misuse_is_explained(translate, vaswani, shipped, tmp_path):
         (["--alpha", "nan"], ["--alpha"]),
         (["--alpha", "inf"], ["--alpha", "finite"]),
         (["--checkpoint", "tyni"], ["--checkpoint", "'tyni'", "tiny-en-de (en → de)", "path", "Hub id"]),
-        (["--checkpoint", here], ["--checkpoint", "no config.json"]),
-        (["--to", "xx"], ["--to", "translates to 'de', not 'xx'"]),
+        (["--checkpoint", here], ["--checkpoint", "config.json not found"]),
+        (["--to", "xx"], ["--to", "translates into 'de', not 'xx'"]),
         (["--input", absent], ["--input", absent, "does not exist"]),
         (["--input", here], ["--input", "directory"]),
         (["--input", f"{here}/in", "--output", f"{here}/in"], ["--output", "overwritten"]),
@@ -230,7 +197,7 @@ def test_misuse_is_explained(translate, vaswani, shipped, tmp_path):
         assert all(word in result.stderr for word in words), result.stderr
     result = vaswani("translate", "--to", "xx", "Hello!")
     assert result.exit_code == 2
-    assert "translates to 'xx'; there are: de" in result.stderr
+    assert "translates into 'xx'; there are: de" in result.stderr
     assert (tmp_path / "in").read_text() == "x"
 
 
@@ -258,13 +225,46 @@ def test_long_lines_are_named(translate, monkeypatch):
     assert "9 lines were longer than 40 tokens" in warnings[-1]
 
 
-def test_a_line_beyond_learned_positions_ends_the_command(translate, loaded, monkeypatch):
+def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translate, loaded, monkeypatch, tmp_path):
+    lengths = []
+    generate = loaded.model.generate
+    monkeypatch.setattr(
+        loaded.model, "generate", lambda **inputs: lengths.append(inputs["input_ids"].shape[1]) or generate(**inputs)
+    )
+    (tmp_path / "in").write_text(f"{SOURCES[0]}\n{'Hello! ' * 15_000}\n{SOURCES[1]}\n", encoding="utf-8")
+    result = translate("-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
+    assert "error: line 2 has 105,000 characters; the limit is 1024. Its translation is left empty" in result.stderr
+    assert max(lengths) < 50, "the model was given the long line"
+
+
+def test_the_limit_is_an_option(translate, loaded):
+    length = len(loaded.tokenizer(SOURCES[0])["input_ids"])
+    assert translate("--max-source-length", str(length), SOURCES[0]).stdout == f"{TARGETS[0]}\n"
+    result = translate("--max-source-length", str(length - 1), "--n-best", "2", "--scores", SOURCES[0], SOURCES[1])
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == "1\t0.0000\t"
+    assert f"line 1 has {length} tokens; the limit is {length - 1}" in result.stderr
+
+
+def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypatch):
     learned = VaswaniConfig(position_encoding="learned", max_position_embeddings=42, position_offset=2)
     monkeypatch.setattr(loaded.model, "config", learned)
-    result = translate("Hello! " * 30)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "Line 1 has" in result.stderr
-    assert "learned positions for 40 only" in result.stderr
+    result = translate("Hello! " * 30, SOURCES[0])
+    assert (result.exit_code, result.stdout) == (1, f"\n{TARGETS[0]}\n")
+    assert "line 1 has" in result.stderr
+    assert "learned positions for only 40" in result.stderr
+
+
+def test_search_settings_that_cannot_be_used_are_a_message(translate, loaded, monkeypatch):
+    def refuse(**inputs):
+        raise ValueError("num_beams is 0")
+
+    monkeypatch.setattr(loaded.model, "generate", refuse)
+    result = translate(SOURCES[0])
+    assert result.exit_code == 1
+    assert f"{ABOUT['name']} cannot translate: num_beams is 0" in result.stderr
 
 
 def test_output_that_cannot_be_written(translate, tmp_path):
@@ -285,14 +285,16 @@ def test_a_full_disk(translate):
 def test_a_broken_checkpoint_is_a_message(folder, tmp_path, name):
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(b"{" if path.name == name else path.read_bytes())
-    result = CliRunner().invoke(cli.app, ["translate", "--checkpoint", str(tmp_path), "Hello!"])
+    result = CliRunner().invoke(commands.app, ["translate", "--checkpoint", str(tmp_path), "Hello!"])
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code in (1, 2)
     assert str(tmp_path) in result.stderr
 
 
 def test_a_device_that_is_not_there(folder):
-    result = CliRunner().invoke(cli.app, ["translate", "--checkpoint", str(folder), "--device", "cuda:99", "Hello!"])
+    result = CliRunner().invoke(
+        commands.app, ["translate", "--checkpoint", str(folder), "--device", "cuda:99", "Hello!"]
+    )
     assert result.exit_code == 1
     assert "Cannot use the device 'cuda:99'" in result.stderr
 
@@ -302,7 +304,7 @@ def test_a_device_that_is_not_there(folder):
 
 def test_an_interrupt_takes_effect_after_the_lines_being_written(interruptible):
     written = []
-    with pytest.raises(KeyboardInterrupt), cli.interrupts_held():
+    with pytest.raises(KeyboardInterrupt), text_lines.interrupts_held():
         written.append("first half")
         signal.raise_signal(signal.SIGINT)
         written.append("second half")
@@ -323,8 +325,8 @@ def test_an_interrupt_leaves_whole_lines_in_the_file(translate, loaded, monkeypa
     monkeypatch.setattr(loaded.model, "generate", interrupted)
     result = translate("--batch-size", "1", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 130
-    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[: cli.SORTED_BATCHES]
-    assert f"holds the translations of the first {cli.SORTED_BATCHES} lines" in result.stderr
+    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[:SORTED_BATCHES]
+    assert f"holds the translations of the first {SORTED_BATCHES} lines" in result.stderr
 
 
 # Other processes: what an interpreter imports, and what a terminal sends ---------------------------------------------
@@ -332,11 +334,12 @@ def test_an_interrupt_leaves_whole_lines_in_the_file(translate, loaded, monkeypa
 
 def start(*arguments, script="", **options) -> subprocess.Popen:
     """The installed command's entry point in a new interpreter, after `script`."""
-    code = f"""import signal, sys, vaswani_command
+    code = f"""import signal, sys
+sys.argv[0] = "vaswani"
 signal.signal(signal.SIGINT, signal.default_int_handler)
-vaswani_command.defer('vaswani_transformer')
 {script}
-vaswani_command.main()"""
+from vaswani_transformer.commands import main
+main()"""
     options = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) | options
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, **options)
@@ -345,9 +348,10 @@ vaswani_command.main()"""
 # In place of the model: what takes no time to load, and says in capitals what it was given.
 FAKE = """
 from types import SimpleNamespace as N
-from vaswani_transformer import cli
+from vaswani_transformer.commands import translate
 
 class Upper:
+    refused_lines = 0
     def __init__(self, *arguments):
         self.pipeline = N(model=N(generation_config=N(num_beams=4)))
     def translate(self, lines, **kwargs):
@@ -355,7 +359,7 @@ class Upper:
     def summarise_warnings(self):
         pass
 
-cli.Translator = Upper
+translate.Translator = Upper
 """
 
 
@@ -401,109 +405,25 @@ def test_a_reader_that_goes_away_is_no_error(folder):
     assert process.wait() == 1
 
 
+IMPORTED_FIRST = """
+import sys
+import vaswani_transformer  # and no name of it is used
+from transformers import AutoModelForSeq2SeqLM, pipeline
+assert type(AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1])).__module__ == "vaswani_transformer.modeling_vaswani"
+print(pipeline("translation", model=sys.argv[1])("Thank you."))
+"""
+
+
+def test_importing_the_package_registers_the_model_and_the_pipeline():
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORTED_FIRST, checkpoint_path("mini-en-de")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Dank" in result.stdout
+
+
 def test_module_can_be_run():
     result = subprocess.run(
         [sys.executable, "-m", "vaswani_transformer", "--version"], cwd=ROOT, capture_output=True, text=True
     )
     assert result.stdout == f"vaswani-transformer {__version__}\n"
-
-
-# vaswani checkpoints, vaswani info -----------------------------------------------------------------------------------
-
-
-def test_checkpoints_table(vaswani, shipped):
-    table = vaswani("checkpoints").stdout
-    for word in ("tiny-en-de", "en → de", "0.1 million", "250.0 kB", "CC-BY 2.0 FR", "Knows six", "100.0 BLEU, six"):
-        assert word in table
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_listing_begins_with_what_a_user_must_know(vaswani, monkeypatch, tmp_path, width):
-    monkeypatch.setattr(cli, "out", Console(width=width))
-    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
-    for name, notice in (("a", "For non-commercial use only: trained on captions."), ("b", "")):
-        (tmp_path / name).mkdir()
-        about = {**ABOUT, "name": name, "notice": notice}
-        (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
-    rows = vaswani("checkpoints").stdout.splitlines()
-    assert rows[0].split() == ["a", *"For non-commercial use only: trained on captions.".split()]
-    assert next(row for row in rows if row.startswith("b")).split()[:2] == ["b", "languages"]
-
-
-def test_checkpoints_json(vaswani, shipped, folder):
-    assert json.loads(vaswani("checkpoints", "--json").stdout) == [{**ABOUT, "path": str(folder)}]
-
-
-def test_no_checkpoints(vaswani, monkeypatch, tmp_path):
-    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path / "absent")
-    assert vaswani("checkpoints").stdout == "No checkpoint ships with this version.\n"
-    assert vaswani("checkpoints", "--json").stdout == "[]\n"
-
-
-def test_checkpoint_path(shipped, folder):
-    assert checkpoint_path("tiny-en-de") == str(folder)
-    with pytest.raises(ValueError, match=r"no checkpoint 'tiny'.* tiny-en-de \(en → de\)"):
-        checkpoint_path("tiny")
-
-
-def test_of_several_checkpoints_for_a_language_the_largest_general_one_is_taken(monkeypatch, tmp_path):
-    for name, parameters, domain in (("a", 5, ""), ("b", 7, ""), ("c", 6, ""), ("d", 8, "captions")):
-        (tmp_path / name).mkdir()
-        about = {**ABOUT, "name": name, "parameters": parameters, "domain": domain}
-        (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
-    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
-    assert catalogue.for_language("de") == str(tmp_path / "b")
-
-
-def test_what_ships_says_what_it_is():
-    for about in catalogue.shipped():
-        assert about.path.name == about.name
-        assert about.scores and about.licence and about.trained_on and about.max_length
-        assert (about.path / "README.md").is_file()
-        config = json.loads((about.path / "config.json").read_text(encoding="utf-8"))
-        assert config["custom_pipelines"] and config["auto_map"]
-        assert sum(path.stat().st_size for path in about.path.glob("*.safetensors")) <= about.bytes < 40e6
-
-
-def test_info_counts_every_parameter_once(vaswani, folder, loaded):
-    screen = vaswani("info", str(folder)).stdout
-    assert f"{loaded.model.num_parameters():,} parameters in F16" in screen
-    rows = [row.split() for row in screen.splitlines()]
-    assert ["d_model", "32"] in [row[:2] for row in rows]
-    assert ["decoder.layers.*.self_attn.qkv_proj", "2", "96×32", "6,144"] in [row[:4] for row in rows]
-    counts = re.findall(r" ([\d,]+) +[\d.]+ *$", screen, re.MULTILINE)
-    assert sum(int(count.replace(",", "")) for count in counts) == loaded.model.num_parameters()
-
-
-def test_info_without_weights_is_the_same_table(vaswani, folder, tmp_path):
-    (tmp_path / "config.json").write_bytes((folder / "config.json").read_bytes())
-    with_weights, without = vaswani("info", str(folder)).stdout, vaswani("info", str(tmp_path)).stdout
-    assert without.splitlines()[1:-1] == with_weights.splitlines()[1:-1]
-    assert "no weights" in without
-
-
-def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
-    with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}
-        tensors = {
-            n: TensorInfo(dtype=s.get_dtype(), shape=s.get_shape(), data_offsets=(0, 0)) for n, s in slices.items()
-        }
-    metadata = SafetensorsFileMetadata(metadata={}, tensors=tensors)
-    repository = SafetensorsRepoMetadata(None, False, {}, {"model.safetensors": metadata})
-    models = {("some/model", None): repository, ("some/model", "v1"): repository}
-    monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", lambda name, revision: models[name, revision])
-    monkeypatch.setattr(
-        huggingface_hub, "hf_hub_download", lambda name, file, revision: models[name, revision] and folder / file
-    )
-    here = vaswani("info", str(folder)).stdout
-    for name in ("some/model", "some/model@v1"):
-        assert vaswani("info", name).stdout.splitlines()[1:-1] == here.splitlines()[1:-1]
-    result = vaswani("info", "some/other")
-    assert result.exit_code == 1
-    assert "Cannot read some/other" in result.stderr
-
-
-def test_info_of_what_is_not_there(vaswani):
-    result = vaswani("info", "nothing")
-    assert result.exit_code == 2
-    assert "There is no checkpoint 'nothing'" in result.stderr

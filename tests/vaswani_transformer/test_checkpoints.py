@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from vaswani_transformer import TranslationPipeline, catalogue, checkpoint_path
 
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = [about.name for about in catalogue.shipped()]
 
 # Written for this test, in the words of everyday life.
