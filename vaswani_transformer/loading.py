@@ -41,6 +41,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
     """The model alone, on the CPU and in evaluation mode. Arguments and errors are those of `load`."""
     name, revision = split_revision(str(source))
     try:
+        _check_generation_config(name, revision)
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
             name,
             revision=revision,
@@ -50,7 +51,6 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
             ignore_mismatched_sizes=True,  # so that every wrong shape is reported below, not only the first
             **settings,
         )
-        _check_generation_config(name, revision)
     except LoadingError:
         raise
     except Exception as error:  # what a damaged file or a broken connection raises depends on where it breaks

@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-from vaswani_transformer import TranslationPipeline, catalogue, checkpoint_path
+from vaswani_transformer import TranslationPipeline, catalogue, checkpoint_path, load
 
 
 ROOT = Path(__file__).parents[2]
@@ -46,12 +46,16 @@ def test_files_are_small_and_half_precision(about):
         assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}
 
 
-def test_code_in_it_is_the_packages(about):
-    """`make checkpoint-code` copies it anew."""
-    copies = list(about.path.glob("*.py"))
-    assert "modeling_vaswani.py" in {copy.name for copy in copies}
-    for copy in copies:
-        assert copy.read_text() == (ROOT / "vaswani_transformer" / copy.name).read_text(), copy.name
+def test_no_code_in_it(about):
+    """It is added where a repository is staged for the Hub; here the package has it."""
+    assert list(about.path.glob("*.py")) == []
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((about.path / name).read_text(encoding="utf-8"))
+        assert not settings.keys() & {"auto_map", "custom_pipelines"}
+
+
+def test_loads_by_the_strict_way(about):
+    load(about.path)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,8 +96,7 @@ def test_translates_with_what_the_library_loads_by_itself():
 
 def test_translation_pipelines_agree():
     path = checkpoint_path("mini-en-de")
-    translate = pipeline("translation", model=path, pipeline_class=TranslationPipeline)
-    remote = pipeline("translation", model=path, trust_remote_code=True)
     text = "A man is riding a bicycle through the park."
-    assert translate(text) == remote(text)
-    assert "Park" in translate(text)[0]["translation_text"]
+    [by_name] = pipeline("translation", model=path)(text)
+    assert [by_name] == pipeline("translation", model=path, pipeline_class=TranslationPipeline)(text)
+    assert "Park" in by_name["translation_text"]

@@ -9,7 +9,7 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
-from vaswani_transformer import TranslationPipeline
+from vaswani_transformer import TranslationPipeline, checkpoint_path, translate_texts
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -50,7 +50,7 @@ def test_nothing_gives_nothing(translate):
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_generators_and_data_sets_give_iterators(translate, batch_size):
     rows = datasets.Dataset.from_dict({"en": SOURCES})
-    for inputs in ((text for text in SOURCES), KeyDataset(rows, "en"), iter(SOURCES), dict.fromkeys(SOURCES)):
+    for inputs in ((text for text in SOURCES), KeyDataset(rows, "en"), iter(SOURCES)):
         results = translate(inputs, batch_size=batch_size)
         assert not isinstance(results, list)
         assert list(results) == [[{"translation_text": target}] for target in TARGETS]
@@ -87,9 +87,48 @@ def test_what_is_not_a_string_is_refused(translate, wrong):
         list(translate(wrong))
 
 
+def test_a_dict_is_refused_with_advice_instead_of_its_keys_translated(translate):
+    for wrong in ({"en": "Hello!"}, [{"en": "Hello!"}], ({"en": text} for text in SOURCES)):
+        with pytest.raises(TypeError, match="was given dict. .*KeyDataset"):
+            list(translate(wrong))
+
+
 def test_a_whole_data_set_is_refused_with_advice(translate):
     with pytest.raises(TypeError, match="KeyDataset"):
         list(translate(datasets.Dataset.from_dict({"en": SOURCES})))
+
+
+# A list of texts, the one way ----------------------------------------------------------------------------------------
+
+
+def test_texts_of_similar_length_share_a_batch_and_the_longest_come_first(translate, monkeypatch):
+    widths = []
+    generate = translate.model.generate
+    monkeypatch.setattr(
+        translate.model, "generate", lambda **inputs: widths.append(inputs["input_ids"].shape) or generate(**inputs)
+    )
+    lengths = sorted((len(ids) for ids in translate.tokenizer(SOURCES)["input_ids"]), reverse=True)
+    assert translate(SOURCES, batch_size=2) == [{"translation_text": target} for target in TARGETS]
+    assert widths == [(2, lengths[0]), (2, lengths[2]), (2, lengths[4])]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_translate_texts_keeps_the_order_the_empty_and_the_models_mode(translate, batch_size):
+    sources = [SOURCES[1], "", SOURCES[2], " ", SOURCES[0]]
+    done = []
+    translate.model.train()
+    result = translate_texts(translate.model, translate.tokenizer, sources, batch_size, done.append)
+    assert translate.model.training
+    translate.model.eval()
+    assert result == [TARGETS[1], "", TARGETS[2], "", TARGETS[0]]
+    assert sum(done) == len(sources)
+
+
+def test_translate_texts_passes_settings_on_and_takes_nothing(translate):
+    assert translate_texts(translate.model, translate.tokenizer, []) == []
+    [short] = translate_texts(translate.model, translate.tokenizer, SOURCES[:1], max_new_tokens=2, num_beams=1)
+    assert len(short) < len(TARGETS[0])
+    assert not translate.model.training
 
 
 # Several translations and their scores --------------------------------------------------------------------------------
@@ -194,6 +233,12 @@ def test_the_saved_folder_names_the_pipeline_and_carries_its_file(folder, tmp_pa
             "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]}
         }
         assert (tmp_path / saved / "pipeline_translation.py").is_file()
+
+
+def test_task_by_name_needs_no_flag_where_the_package_is_imported():
+    translate = pipeline("translation", model=checkpoint_path("mini-en-de"))
+    assert type(translate) is TranslationPipeline
+    assert translate.task == "translation"
 
 
 def test_task_by_name_with_remote_code(folder):
