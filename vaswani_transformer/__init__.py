@@ -37,11 +37,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """A public name that needs torch, which takes seconds to import (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".registration", __name__), name)
+if not TYPE_CHECKING:  # a checker sees the imports above, and with this would believe in every other name, too
+
+    def __getattr__(name: str) -> Any:
+        """A public name that needs torch, which takes seconds to import (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(".registration", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -63,7 +63,7 @@ def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> 
     """The tokenizer; with `model`, its ids are checked against the model's vocabulary. Errors are those of `load`."""
     name, revision = split_revision(str(source))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     except Exception as error:
         raise LoadingError(f"Cannot load the tokenizer of {source}: {_reason(error)}") from error
     if model is not None:
@@ -102,7 +102,8 @@ def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
 
 def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
     """Refuses a tokenizer with ids that the embeddings have no row for."""
-    rows = model.get_input_embeddings().num_embeddings
+    embeddings: Any = model.get_input_embeddings()
+    rows = embeddings.num_embeddings
     largest = max([*tokenizer.get_vocab().values(), *tokenizer.all_special_ids], default=0)
     if largest >= rows:
         raise LoadingError(

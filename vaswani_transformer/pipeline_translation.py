@@ -77,13 +77,18 @@ class TranslationPipeline(Pipeline):
         TypeError: a text is not a string.
     """
 
+    model: Any  # a PreTrainedModel that can generate
+    tokenizer: PreTrainedTokenizerBase
+
     _load_tokenizer = True
     _load_processor = False
     _load_image_processor = False
     _load_video_processor = False
     _load_feature_extractor = False
 
-    def __init__(self, *args, dtype: str | torch.dtype = "auto", torch_dtype: str | torch.dtype = None, **kwargs):
+    def __init__(
+        self, *args, dtype: str | torch.dtype = "auto", torch_dtype: str | torch.dtype | None = None, **kwargs
+    ):
         super().__init__(*args, **kwargs)
         dtype = torch_dtype if torch_dtype is not None else dtype
         if dtype not in (None, "auto"):
@@ -114,13 +119,13 @@ class TranslationPipeline(Pipeline):
         batch_size: int | None = None,
         progress: Callable[[int], object] | None = None,
         **kwargs: Any,
-    ) -> list[list[dict]]:
+    ) -> list[list[dict[str, Any]]]:
         """The translations of each text, best first, in the order of `texts`.
 
         `progress` is called with the number of texts just translated; other arguments are those of a call.
         """
         order = self._longest_first(texts)
-        results: list[list[dict]] = [[] for _ in texts]
+        results: list[list[dict[str, Any]]] = [[] for _ in texts]
         # A generator, because the library hands its results out as they are ready, and a list's only at the end.
         translations = super().__call__((texts[i] for i in order), batch_size=batch_size, **kwargs)
         for i, records in zip(order, translations, strict=True):
@@ -183,19 +188,27 @@ class TranslationPipeline(Pipeline):
         scores = torch.zeros(len(asked), n, device=asked.device)
         if asked.any():
             inputs = {name: x[asked] for name, x in model_inputs.items()}
-            sequences = self.model.generate(**inputs, **generate_kwargs)
-            sequences = getattr(sequences, "sequences", sequences)
+            if return_scores:
+                generate_kwargs = {**generate_kwargs, "return_dict_in_generate": True}
+            output = self.model.generate(**inputs, **generate_kwargs)
+            sequences = getattr(output, "sequences", output)
             translations = translations.repeat(1, 1, sequences.shape[1] - 1)
             translations[asked] = sequences[:, 1:].unflatten(0, (-1, n))
             if return_scores:
-                log_probs, lengths = self._log_probs(inputs, sequences)
-                alpha = self._setting("length_penalty", generate_kwargs)
-                offset = 0  # GenerationMixin's own
-                if hasattr(self.model, "penalty_offset"):
-                    offset = self.model.penalty_offset(generate_kwargs.get("generation_config"))
-                penalty = length_penalty(lengths, 1.0 if alpha is None else alpha, offset)
-                scores[asked] = (log_probs / penalty).unflatten(0, (-1, n))
+                scores[asked] = self._scores(inputs, output, generate_kwargs).unflatten(0, (-1, n))
         return {"translations": translations} | ({"scores": scores} if return_scores else {})
+
+    def _scores(self, inputs: dict[str, torch.Tensor], output: Any, generate_kwargs: dict) -> torch.Tensor:
+        """log P divided by the length penalty, for each sequence that `generate` gave: [B * n]."""
+        if getattr(output, "sequences_scores", None) is not None:
+            return output.sequences_scores.to(torch.float32)
+        # Greedy search, and the library's loop unless it keeps every step's scores: the model is asked once more.
+        log_probs, lengths = self._log_probs(inputs, output.sequences)
+        alpha = self._setting("length_penalty", generate_kwargs)
+        offset = 0.0  # GenerationMixin's own
+        if hasattr(self.model, "penalty_offset"):
+            offset = self.model.penalty_offset(generate_kwargs.get("generation_config"))
+        return log_probs / length_penalty(lengths, 1.0 if alpha is None else alpha, offset)
 
     def _setting(self, name: str, generate_kwargs: dict) -> Any:
         """The value that `generate` uses for `name`."""

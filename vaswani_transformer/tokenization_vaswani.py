@@ -31,6 +31,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "target_tokenizer_file": "target_tokenizer.json"}
     model_input_names = ["input_ids", "attention_mask"]
+    _tokenizer: Tokenizer  # of the side in use; the library's own attribute
     _source_side: Tokenizer | None = None
     _target_side: Tokenizer | None = None
 

@@ -1,6 +1,7 @@
 """The project's own files agree with each other and keep the rules of CONTRIBUTING.md."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -21,15 +22,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "vaswani_transformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-ROOMS = ["conversion", "training", "explorer", "benchmarks"]
-REMOTE_CODE = [
-    "configuration_vaswani",
-    "modeling_vaswani",
-    "loss_vaswani",
-    "processor_vaswani",
-    "generation_vaswani",
-    "pipeline_translation",
-]
+ROOMS = ["conversion", "training", "benchmarks"]
+IN_THE_WHEEL = [PACKAGE, ROOT / "conversion", ROOT / "training"]  # the rooms as subpackages of the package
+REMOTE_CODE = ["pipeline_translation", *sorted(path.stem for path in PACKAGE.glob("*_vaswani.py"))]
 
 
 def direct_dependencies() -> list[Requirement]:
@@ -53,7 +48,7 @@ def imports(path: Path) -> Iterator[str]:
 def test_citation_names_this_version_and_the_paper():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
-    assert citation["license"] == PROJECT["license"]
+    assert citation["license"] == PROJECT["license"].split(" AND ")[0], "the code's; weights have their own"
     [paper] = citation["references"]
     assert paper["title"] == "Attention Is All You Need"
     assert {"type": "other", "value": "arXiv:1706.03762"} in paper["identifiers"]
@@ -85,17 +80,74 @@ def test_test_extra_holds_the_extras_that_users_choose_from():
 # The wheel -----------------------------------------------------------------------------------------------------------
 
 
-def test_wheel_holds_all_of_the_package_and_nothing_else(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True)
-    [wheel] = tmp_path.iterdir()
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    [wheel] = folder.iterdir()
+    return wheel
+
+
+def test_wheel_is_small_enough(wheel):
     assert wheel.name == f"vaswani_transformer-{__version__}-py3-none-any.whl"
     assert wheel.stat().st_size < 100e6, "PyPI takes no file over 100 MB"
+
+
+def test_wheel_holds_the_package_and_its_rooms_and_nothing_else(wheel):
+    """Nothing but `vaswani_transformer` lands in site-packages, and of research checkpoints only the description."""
     metadata = f"vaswani_transformer-{__version__}.dist-info/"
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if not name.startswith(metadata)}
-    sources = (p for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    assert files == {p.relative_to(ROOT).as_posix() for p in sources} | {"vaswani_command.py"}
+    expected = set()
+    for folder in IN_THE_WHEEL:
+        sources = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        prefix = "" if folder == PACKAGE else f"{PACKAGE.name}/"
+        expected |= {prefix + path.relative_to(ROOT).as_posix() for path in sources}
+    research = f"{PACKAGE.name}/checkpoints/multi30k-"
+    expected = {name for name in expected if not name.startswith(research) or name.endswith("/about.json")}
+    assert files == expected
+    assert f"{PACKAGE.name}/py.typed" in files
+
+
+def test_licence_of_the_wheel_names_code_and_weights(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"vaswani_transformer-{__version__}.dist-info/METADATA").decode()
+        about = [json.loads(archive.read(n)) for n in archive.namelist() if n.endswith("/about.json")]
+    [expression] = re.findall(r"^License-Expression: (.*)$", metadata, re.MULTILINE)
+    assert set(expression.lower().split(" and ")) == {"apache-2.0", *(facts["licence"].lower() for facts in about)}
+    assert re.findall(r"^License-File: (.*)$", metadata, re.MULTILINE) == PROJECT["license-files"]
+
+
+# In an interpreter that sees the wheel and not the clone: what `vaswani` does with each verb.
+INSTALLED = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+sys.path[:] = [path for path in sys.path if path != {root!r}]
+sys.argv[0] = "vaswani"
+from vaswani_transformer.commands import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def site_packages(wheel, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.mark.parametrize("verb, words", [("convert", "fairseq"), ("train", "recipe"), ("evaluate", "--recipe")])
+def test_rooms_work_from_the_wheel(site_packages, tmp_path, verb, words):
+    program = [sys.executable, "-c", INSTALLED.format(root=str(ROOT)), str(site_packages), verb, "--help"]
+    result = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert words in result.stdout
 
 
 # Who imports whom ----------------------------------------------------------------------------------------------------
@@ -111,8 +163,6 @@ def test_remote_code_imports_only_its_siblings(name):
 def test_folder_does_not_import_the_other_folders(room):
     others = {"tests", *ROOMS} - {room}
     found = [(path, i) for path in (ROOT / room).rglob("*.py") for i in imports(path) if i.split(".")[0] in others]
-    if room != PACKAGE.name:
-        found = [(path, i) for path, i in found if i.split(".")[:2] != ["training", "evaluate"]]
     assert found == []
 
 

@@ -1,5 +1,6 @@
 """Lines of text in and out. No model here: text arrives, is cut into lines, and results are written."""
 
+import io
 import os
 import re
 import signal
@@ -7,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO, cast
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -32,7 +33,7 @@ def open_lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[li
             raise Failure("A text is not valid UTF-8.")
         return iter([lines]), len(lines)
     if input is None:
-        return arriving_lines(sys.stdin.buffer, "standard input"), None
+        return arriving_lines(cast(io.BufferedReader, sys.stdin.buffer), "standard input"), None
     try:
         total = None
         if input.is_file():
@@ -43,7 +44,7 @@ def open_lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[li
         raise Failure(f"Cannot read {input}: {error.strerror}.") from error
 
 
-def arriving_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
+def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
     """Lists of the lines that have arrived; waits only while there are none.
 
     Only a line feed, or a carriage return and a line feed, ends a line. A byte order mark at the start is dropped.
@@ -112,7 +113,8 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
             with output.open("w", encoding="utf-8", newline="\n") as file:
                 yield file
         else:
-            sys.stdout.reconfigure(encoding="utf-8")
+            if isinstance(sys.stdout, io.TextIOWrapper):  # a program that calls the command may have put another there
+                sys.stdout.reconfigure(encoding="utf-8")
             yield sys.stdout
     except BrokenPipeError:
         raise
