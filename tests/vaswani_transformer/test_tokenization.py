@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 
 from vaswani_transformer.tokenization import SMALLEST_VOCAB_SIZE, learn_tokenizer
@@ -271,6 +272,30 @@ def test_copies(both):
         for twin in (pickle.loads(pickle.dumps(tokenizer)), copy.deepcopy(tokenizer)):
             assert twin(text).input_ids == tokenizer(text).input_ids
             assert_comes_back(twin, text)
+
+
+# Tokens that somebody adds --------------------------------------------------------------------------------------------
+
+
+def test_language_tags_are_tokens_and_text_that_spells_a_special_token_stays_text(both, tmp_path):
+    """As README.md says to add them. Special tokens are never looked for in texts, so tags must not be special."""
+    for tokenizer in both:
+        tagged = copy.deepcopy(tokenizer)
+        plain = tagged("Ein Mann </s>").input_ids
+        assert tagged.add_tokens([AddedToken(tag, normalized=False) for tag in ("<2de>", "<2en>")]) == 2
+        tagged.save_pretrained(tmp_path)
+        for tags in (tagged, AutoTokenizer.from_pretrained(tmp_path)):
+            ids = tags("<2en>Ein Mann </s>").input_ids
+            assert ids == [VOCAB_SIZE + 1, *plain]
+            assert tags.decode(ids[1:], skip_special_tokens=True) == "Ein Mann </s>"
+
+
+def test_tokens_added_as_special_are_text_like_the_others(both):
+    """What `split_special_tokens` means in transformers, and what keeps "</s>" in a text from ending it."""
+    for tokenizer in both:
+        tagged = copy.deepcopy(tokenizer)
+        tagged.add_tokens(["<2de>"], special_tokens=True)
+        assert tagged("<2de>Mann").input_ids == tokenizer("<2de>Mann").input_ids
 
 
 # Streams -------------------------------------------------------------------------------------------------------------

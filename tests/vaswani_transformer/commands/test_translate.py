@@ -235,7 +235,7 @@ def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translat
     result = translate("-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
-    assert "error: line 2 has 105,000 characters; the limit is 1024. Its translation is left empty" in result.stderr
+    assert "error: line 2 has 105,000 characters; the limit is 1,024 tokens (--max-source-length)." in result.stderr
     assert max(lengths) < 50, "the model was given the long line"
 
 
@@ -245,7 +245,7 @@ def test_the_limit_is_an_option(translate, loaded):
     result = translate("--max-source-length", str(length - 1), "--n-best", "2", "--scores", SOURCES[0], SOURCES[1])
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0] == "1\t0.0000\t"
-    assert f"line 1 has {length} tokens; the limit is {length - 1}" in result.stderr
+    assert f"line 1 has {length} tokens; the limit is {length - 1} tokens" in result.stderr
 
 
 def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypatch):
