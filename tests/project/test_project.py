@@ -166,6 +166,14 @@ def test_folder_does_not_import_the_other_folders(room):
     assert found == []
 
 
+def test_every_file_of_the_library_is_used():
+    """By the library itself, or by the folders that it is for; tests do not count."""
+    folders = [PACKAGE, *(ROOT / room for room in ROOMS)]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    used = {part for path in paths for name in imports(path) for part in name.split(".")}
+    assert [path for path in PACKAGE.rglob("*.py") if path.stem not in {*used, "__init__", "__main__"}] == []
+
+
 # What must not be in the repository ----------------------------------------------------------------------------------
 
 
