@@ -24,8 +24,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from vaswani_transformer import catalogue
 
-from .data import Pair, read_pairs
 from .files import read_lines, whole_file
+from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer import VaswaniForConditionalGeneration
 
-from .data import without_padding
+from .data import remove_padding
 from .evaluate import CHRF, SACREBLEU
 from .files import whole_file, whole_folder
 
@@ -34,7 +34,7 @@ def release_weights(run: Path, checkpoint: Path):
         settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         tokenizer = AutoTokenizer.from_pretrained(run / "model")
-        without_padding(tokenizer)
+        remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
         shutil.copy(run / "model" / "training.json", folder)
 

@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer.tokenization import learn_tokenizer
 
-from .data import held_out_pairs, tokenizer_pairs, without_padding
+from .data import remove_padding
 from .files import read_lines, whole_folder
+from .parallel_text import held_out_pairs, tokenizer_pairs
 from .recipe import load_recipe
 
 
@@ -40,7 +41,7 @@ class Usage:
 
 def measure(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Usage:
     usage = Usage(0, 0, np.zeros(len(tokenizer), dtype=np.int64))
-    without_padding(tokenizer)
+    remove_padding(tokenizer)
     texts = iter(texts)
     while batch := list(islice(texts, 1000)):
         usage.texts += len(batch)
