@@ -368,13 +368,13 @@ def _merge(below: Any, above: Any) -> Any:
 # The command ----------------------------------------------------------------------------------------------------------
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.recipe", description="Checks a recipe and prints it whole."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         recipe = load_recipe(arguments.recipe, arguments.set)
     except (OSError, ValueError) as error:

@@ -18,8 +18,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from vaswani_transformer import VaswaniForConditionalGeneration
 
 from .data import remove_padding
-from .evaluate import CHRF, SACREBLEU
 from .files import whole_file, whole_folder
+from .scores import CHRF, SACREBLEU
 
 
 TEMPLATE = Path(__file__).with_name("card_template.md")
@@ -210,7 +210,7 @@ def figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -221,7 +221,7 @@ def main():
     card = commands.add_parser("card", help="recorded facts -> README.md and about.json")
     card.add_argument("checkpoint", type=Path)
     card.add_argument("card", type=Path, help="the folder that holds scores.json")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         if arguments.command == "weights":
             release_weights(arguments.run, arguments.checkpoint)

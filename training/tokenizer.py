@@ -104,7 +104,7 @@ def in_turn(sides: Sides) -> Iterator[str]:
         yield from (text for text in texts if text is not nothing)
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT if it exists")
-    arguments = parser.parse_intermixed_args()
+    arguments = parser.parse_intermixed_args(arguments)
     if bool(arguments.files) == bool(arguments.recipe):
         parser.error("give either text files or --recipe")
     if arguments.files and arguments.vocab_size is None:

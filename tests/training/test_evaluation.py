@@ -18,7 +18,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import average, evaluate, files, release, tokenizer
 from training.average import average_checkpoints, last_checkpoints
-from training.evaluate import (
+from training.evaluate import evaluate_pairs, translate
+from training.release import read_growth, release_weights, write_card
+from training.scores import (
     CHRF,
     LOWER_CASED,
     PAPER,
@@ -26,13 +28,10 @@ from training.evaluate import (
     SACREBLEU,
     Multi30kTokeniser,
     PaperTokeniser,
-    evaluate_pairs,
     multi_bleu,
     pick_samples,
     score,
-    translate,
 )
-from training.release import read_growth, release_weights, write_card
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
