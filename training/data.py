@@ -23,6 +23,9 @@ from .subwords import Merges
 from .variations import Pair, vary
 
 
+# `datasets` reads the Hub's data sets. The cache is our own 60 lines, since its files have to be named by all that they
+# depend on, held-out pairs and variations included, and batches are planned over lengths that must be in memory.
+
 # Tokenising ----------------------------------------------------------------------------------------------------------
 
 # Of one side of some pairs: the ids of all, one after the other, and the N + 1 offsets at which pairs begin and end.
@@ -218,7 +221,7 @@ class CachedCorpus:
         return sum(len(indices) for _, indices in self.parts)
 
     def epoch(self, number: int) -> tuple[TokenisedPairs, np.ndarray]:
-        rng = np.random.default_rng((self.seed, number, 1))
+        rng = np.random.default_rng((self.seed, number, 1))  # 1: not the numbers that batches are drawn with
         taken = []
         for weight, indices in self.parts:
             whole, rest = divmod(weight, 1)

@@ -9,6 +9,8 @@ import argparse
 import json
 import platform
 import re
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -215,7 +217,9 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
         "--output", type=Path, metavar="FILE", help="JSON with scores and samples, the tokenised scores among them"
     )
     results.add_argument("--hypotheses", type=Path, metavar="FOLDER", help="a text file of translations for each set")
-    arguments = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    arguments = parser.parse_args(words)
+    arguments.words = words
     if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
         parser.error("give --recipe, --tsv, or --source and --reference")
     if bool(arguments.source) != bool(arguments.reference):
@@ -304,14 +308,20 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
         raise ValueError(f"cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
 
 
+def command_line(arguments: argparse.Namespace) -> str:
+    """The command that gives these scores again, without the folders of this machine."""
+    data, words = str(arguments.data), []
+    for word in arguments.words:
+        path = Path(word)
+        words.append("DATA" if word == data else path.name if path.is_absolute() else word)
+    return shlex.join(["python", "-m", "training.evaluate", *words])
+
+
 def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, settings: dict) -> dict:
     """How the scores came about."""
     config = model.generation_config
     return {
-        "command": f"python -m training.evaluate {arguments.model}"
-        + (f" --recipe {arguments.recipe} --data DATA" if arguments.recipe else "")
-        + "".join(f" --tsv {path.name}" for path in arguments.tsv)
-        + (f" --source {arguments.source.name} --reference {arguments.reference.name}" if arguments.source else ""),
+        "command": command_line(arguments),
         "beams": settings.get("num_beams", config.num_beams),
         "alpha": settings.get("length_penalty", config.length_penalty),
         "batch_size": arguments.batch_size,

@@ -137,7 +137,7 @@ class Run:
         recipe = self.recipe
         pairs, indices = self.data.corpus.epoch(epoch)
         if self.data.merges:
-            rng = np.random.default_rng((recipe.seed, epoch, 2))
+            rng = np.random.default_rng((recipe.seed, epoch, 2))  # 2: a stream of its own, as 1 is for the weights
             pairs, indices = cut_pairs(pairs, indices, self.data.merges, recipe.data, rng)
         plan = plan_batches(pairs.lengths, indices, recipe.optimisation.batch_tokens, recipe.seed, epoch)
         if epoch == 0 and self.place.step == 0:
