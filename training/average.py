@@ -115,7 +115,7 @@ def chosen_checkpoints(paths: list[Path], last: int | None) -> list[Path]:
     return paths
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.average", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -124,7 +124,7 @@ def main():
         "checkpoints", metavar="CHECKPOINT", type=Path, nargs="+", help="safetensors files, model folders, or one run"
     )
     parser.add_argument("--last", type=int, metavar="N", help="the last N checkpoints of a run's folder")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     if arguments.output.suffix != ".safetensors" or arguments.output.is_dir():
         parser.error(f"{arguments.output} is not the name of a .safetensors file; OUTPUT comes first.")
     try:

@@ -1,11 +1,38 @@
 """Batches with a token budget, planned alike on every process (section 5.1)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from .data import TokenisedPairs
+
+
+class Place(NamedTuple):
+    """Where a run stands: `step` updates are done, and `batch` batches of `epoch` are used."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+
+
+@dataclass
+class Batch:
+    """What one update learns from."""
+
+    step: int  # counted from 1
+    epoch: int
+    number: int  # in its epoch, from 1
+    pairs: TokenisedPairs  # of the whole epoch
+    indices: np.ndarray  # those of this batch
+    parts: list[dict[str, torch.Tensor]]  # what this process computes of it, in micro-batches
+    tokens: int  # target tokens of the whole batch, over all processes
+
+    @property
+    def place_after(self) -> Place:
+        return Place(self.step, self.epoch, self.number)
 
 
 def plan_batches(lengths: np.ndarray, taken: np.ndarray, batch_tokens: int, seed: int, epoch: int) -> list[np.ndarray]:

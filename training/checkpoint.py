@@ -1,4 +1,4 @@
-"""The checkpoints that a run goes on from: safetensors and JSON, written whole, checked when read.
+"""The checkpoints that a run resumes from: safetensors and JSON, written whole, checked when read.
 
 The same files serve one process, DDP and FSDP2 of any number of processes: they hold whole tensors by name.
 """
@@ -25,7 +25,6 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from .files import whole_folder
-from .optimisation import hide_averages
 
 
 # What Schedule-Free counts in its groups of parameters, not beside each parameter.
@@ -40,13 +39,13 @@ class CheckpointError(RuntimeError):
 def checkpoints(run: Path) -> list[Path]:
     """The complete checkpoint folders of a run, oldest first."""
     folders = [folder for folder in run.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", folder.name)]
-    return sorted(folders, key=_step)
+    return sorted(folders, key=step_of)
 
 
 def to_average(run: Path, save_steps: int, last: int) -> list[Path]:
     """The last checkpoints but those that a signal asked for, as if the run had never been interrupted."""
     *earlier, newest = checkpoints(run)
-    regular = [folder for folder in earlier if _step(folder) % save_steps == 0]
+    regular = [folder for folder in earlier if step_of(folder) % save_steps == 0]
     return [*regular, newest][-last:]
 
 
@@ -65,7 +64,8 @@ def is_damaged(folder: Path, files: Sequence[str] = FILES) -> str | None:
     return None
 
 
-def _step(folder: Path) -> int:
+def step_of(folder: Path) -> int:
+    """The step that a checkpoint's folder is named by."""
     return int(folder.name.removeprefix("checkpoint-"))
 
 
@@ -78,33 +78,33 @@ def save_checkpoint(
     accelerator: Accelerator,
     model: torch.nn.Module,
     optimisers: Sequence[torch.optim.Optimizer],
-    place: dict,
+    state: dict,
     save_steps: int,
     keep: int,
 ):
-    """Writes checkpoint-STEP with the weights, the optimisers, the random numbers of each process and `place`.
+    """Writes checkpoint-STEP with the weights, the optimisers, the random numbers of each process and `state`.
 
-    The last two checkpoints stay with all that a run goes on from, and the weights of the last `keep` `to_average`.
+    The last two checkpoints stay with all that a run resumes from, and the weights of the last `keep` `to_average`.
 
     Raises:
         CheckpointError: it cannot be written, or has values that are not finite; those before it are as they were.
     """
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, flatten_optimizer_state_dict=True)
     weights = get_model_state_dict(model, options=options)
-    state = get_optimizer_state_dict(model, optimisers, options=options)
+    moments = get_optimizer_state_dict(model, optimisers, options=options)
     generators = {f"cpu.{accelerator.process_index}": torch.get_rng_state()}
     if accelerator.device.type == "cuda":
         generators[f"cuda.{accelerator.process_index}"] = torch.cuda.get_rng_state()
     generators = gather_object([generators])
     if accelerator.is_main_process:
-        settings = [{k: group[k] for k in COUNTED & group.keys()} for o in optimisers for group in o.param_groups]
+        counted = [{key: group[key] for key in COUNTED & group.keys()} for group in _groups(optimisers)]
         names = {name for name, _ in accelerator.unwrap_model(model).named_parameters()}  # each tied weight once
         files = {
             WEIGHTS: {name: weights[name] for name in weights if name in names},
-            OPTIMISERS: {name: value for name, value in state.items() if name.startswith("state.")},
+            OPTIMISERS: {name: value for name, value in moments.items() if name.startswith("state.")},
             RANDOM: {name: value for each in generators for name, value in each.items()},
         }
-        path = run / f"checkpoint-{place['step']:07d}"
+        path = run / f"checkpoint-{state['step']:07d}"
         if bad := [name for tensors in files.values() for name in tensors if not tensors[name].isfinite().all()]:
             raise CheckpointError(
                 f"{path} is not written: {bad[0]} has values that are not finite. "
@@ -117,7 +117,7 @@ def save_checkpoint(
                     save_file({key: value.contiguous() for key, value in tensors.items()}, folder / name)
                     with (folder / name).open("rb") as file:
                         digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-                state = {**place, "groups": settings, "files": digests}
+                state = {**state, "groups": counted, "files": digests}
                 text = json.dumps({**state, "digest": _digest(state)}, indent=1)
                 (folder / "state.json").write_text(text, encoding="utf-8")
         except (OSError, SafetensorError) as error:
@@ -125,7 +125,7 @@ def save_checkpoint(
             raise CheckpointError(
                 f"{path} could not be written: {error}. "
                 + (f"The last whole checkpoint is {last[-1]}; " if last else "There is no earlier one; ")
-                + "make room and run the same command again to go on."
+                + "make room and run the same command again to resume."
             ) from error
         kept = to_average(run, save_steps, keep)
         for folder in checkpoints(run)[:-2]:
@@ -139,46 +139,50 @@ def save_checkpoint(
 def load_checkpoint(
     run: Path, accelerator: Accelerator, model: torch.nn.Module, optimisers: Sequence[torch.optim.Optimizer]
 ) -> dict | None:
-    """Puts the last undamaged checkpoint of a run into model and optimisers; returns its `place`, or None without one.
+    """Loads the last undamaged checkpoint of a run into model and optimisers; returns its `state`, or None without one.
 
     Raises:
-        CheckpointError: there are checkpoints, and none of them can be gone on from.
+        CheckpointError: there are checkpoints, and all of them are damaged.
     """
-    found = [_last_whole(run) if accelerator.is_main_process else None]
-    folder = broadcast_object_list(found)[0]
+    folder = broadcast_object_list([_last_whole(run) if accelerator.is_main_process else None])[0]
     if folder is None:
         if checkpoints(run):
-            raise CheckpointError(f"No checkpoint in {run} can be gone on from; move them away to begin anew.")
+            raise CheckpointError(f"No checkpoint in {run} can be resumed. Move them away to start over.")
         return None
     # Not strict: a tied weight is there under one of its names.
     whole = StateDictOptions(full_state_dict=True, strict=False)
     set_model_state_dict(model, load_file(folder / WEIGHTS), options=whole)
-    hide_averages(optimisers)  # in which state Schedule-Free can be asked for what it holds
+    for group in _groups(optimisers):
+        if "train_mode" in group:
+            group["train_mode"] = True  # Schedule-Free then lets torch fill in the state that is loaded next
     options = StateDictOptions(full_state_dict=True)
     state = get_optimizer_state_dict(model, optimisers, options=options)
     for key, value in load_file(folder / OPTIMISERS).items():
         name, _, kind = key.removeprefix("state.").rpartition(".")
         state["state"][name][kind] = value
     set_optimizer_state_dict(model, optimisers, state, options=options)
-    place = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    groups = [group for optimiser in optimisers for group in optimiser.param_groups]
-    for group, counted in zip(groups, place.pop("groups", ()), strict=False):
+    progress = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    for group, counted in zip(_groups(optimisers), progress.pop("groups", ()), strict=False):
         group.update(counted)
     generators = load_file(folder / RANDOM)
     mine = f"cpu.{accelerator.process_index}"
     if mine in generators:
         torch.set_rng_state(generators[mine])
     else:
-        warnings.warn(f"{folder} was written by fewer processes: dropout goes on with other numbers.", stacklevel=2)
+        warnings.warn(f"{folder} was written by fewer processes: dropout continues with other numbers.", stacklevel=2)
     if accelerator.device.type == "cuda" and (mine := f"cuda.{accelerator.process_index}") in generators:
         torch.cuda.set_rng_state(generators[mine])
-    accelerator.print(f"going on from {folder}", flush=True)
-    return place
+    accelerator.print(f"resuming from {folder}", flush=True)
+    return progress
+
+
+def _groups(optimisers: Sequence[torch.optim.Optimizer]) -> list[dict]:
+    return [group for optimiser in optimisers for group in optimiser.param_groups]
 
 
 def _last_whole(run: Path) -> Path | None:
     for folder in reversed(checkpoints(run)):
         if (problem := is_damaged(folder)) is None:
             return folder
-        warnings.warn(f"{folder} is left out: {problem}.", stacklevel=2)
+        warnings.warn(f"{folder} is skipped: {problem}.", stacklevel=2)
     return None

@@ -9,9 +9,12 @@ import argparse
 import json
 import platform
 import re
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,17 +27,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from vaswani_transformer import catalogue
 
-from .data import Pair, read_pairs
 from .files import read_lines, whole_file
+from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
-
-
-RESAMPLES = 1000  # of the bootstrap, as sacrebleu's own default
-
-SACREBLEU, CHRF = "sacreBLEU", "chrF"
-PAPER = "tokenised BLEU (the paper's)"
-PAPER_GERMAN = "tokenised BLEU, compounds split (the paper's)"
-LOWER_CASED = "tokenised lower-cased BLEU (Multi30k's)"
+from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
+from .user_lines import format_lines, lines_of, measure_lines
 
 
 # Translating ---------------------------------------------------------------------------------------------------------
@@ -78,109 +75,6 @@ def evaluation_mode(model: torch.nn.Module):
         model.train(was_training)
 
 
-# Scoring -------------------------------------------------------------------------------------------------------------
-
-
-def score(
-    translations: Sequence[str],
-    references: Sequence[str],
-    language: str | None = None,
-    *,
-    paper: bool = False,
-    lower_cased: bool = False,
-    resamples: int = RESAMPLES,
-) -> dict[str, dict]:
-    """Scores of detokenised text, by the name of each.
-
-    Each has "value" and "signature", and with `resamples` also "confidence_95", half the width of the bootstrap's 95%
-    interval, and "bootstrap_mean", its centre. `paper` and `lower_cased` add tokenised BLEU scores, which need the
-    target `language` (a two-letter code) and sacremoses. They are no sacreBLEU scores: the names say so.
-
-    Raises:
-        ValueError: there are no translations, or not as many references, or the language is not given.
-    """
-    if not translations or len(translations) != len(references):
-        raise ValueError(f"{len(translations)} translations cannot be scored with {len(references)} references.")
-    if (paper or lower_cased) and not language:
-        raise ValueError("Tokenised BLEU needs the target language.")
-    scores = {
-        SACREBLEU: measure(sacrebleu.BLEU(), translations, references, resamples),
-        CHRF: measure(sacrebleu.CHRF(), translations, references, resamples),
-    }
-    if paper:
-        name = PAPER_GERMAN if language == "de" else PAPER
-        scores[name] = multi_bleu(*map(PaperTokeniser(language), (translations, references)), resamples)
-        scores[name]["signature"] = moses_signature(scores[name], language, PaperTokeniser.steps(language))
-    if lower_cased:
-        sides = map(Multi30kTokeniser(language), (translations, references))
-        scores[LOWER_CASED] = multi_bleu(*sides, resamples)
-        scores[LOWER_CASED]["signature"] = moses_signature(scores[LOWER_CASED], language, Multi30kTokeniser.STEPS)
-    return scores
-
-
-def measure(metric, translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
-    result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=max(resamples, 1))
-    signature = str(metric.get_signature())
-    recorded = json.loads(result.format(signature=signature, is_json=True))
-    confidence = {"confidence_95": recorded.get("confidence_var"), "bootstrap_mean": recorded.get("confidence_mean")}
-    known = {name: value for name, value in confidence.items() if value is not None}
-    return {"value": recorded["score"], **known, "signature": signature}
-
-
-def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
-    """What Moses' multi-bleu.perl computes of tokenised text."""
-    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
-    return measure(metric, translations, references, resamples)
-
-
-class PaperTokeniser:
-    """Tokenises as the authors did for their BLEU (tensor2tensor's get_ende_bleu.sh).
-
-    Unicode punctuation becomes plain, Moses tokenises, and German words are split at hyphens. Their reference for
-    newstest2014 had plain quotes, of which the script says nothing; hence lower quotes become plain as well.
-    """
-
-    def __init__(self, language: str):
-        from sacremoses import MosesPunctNormalizer, MosesTokenizer
-
-        self.plain = MosesPunctNormalizer(language).replace_unicode_punct
-        self.tokenise = MosesTokenizer(language).tokenize
-        self.splits = language == "de"
-
-    @staticmethod
-    def steps(language: str) -> str:
-        return "plain-punctuation+moses" + ("+compounds" if language == "de" else "")
-
-    def __call__(self, texts: Sequence[str]) -> list[str]:
-        lines = [self.tokenise(self.plain(text).replace("„", '"'), return_str=True) for text in texts]
-        return [re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line) for line in lines] if self.splits else lines
-
-
-class Multi30kTokeniser:
-    """Tokenises as Multi30k's own lc.norm.tok files were: lower-cased, punctuation normalised, then Moses."""
-
-    STEPS = "lc+norm+moses"
-
-    def __init__(self, language: str):
-        from sacremoses import MosesPunctNormalizer, MosesTokenizer
-
-        self.normalise = MosesPunctNormalizer(language, perl_parity=True).normalize
-        self.tokenise = MosesTokenizer(language).tokenize
-
-    def __call__(self, texts: Sequence[str]) -> list[str]:
-        # The Perl script sees the line's end, on which one of its rules for quotes depends.
-        return [self.tokenise(self.normalise(f"{text.lower()}\n"), return_str=True) for text in texts]
-
-
-def moses_signature(scored: dict, language: str, steps: str) -> str:
-    """The signature with the tokenisation that sacrebleu did not see."""
-    import sacremoses
-
-    case = "case:lc" if steps.startswith("lc") else "case:mixed"
-    signature = scored["signature"].replace("tok:none", f"tok:{steps}-{language}").replace("case:mixed", case)
-    return f"{signature}|sacremoses:{sacremoses.__version__}"
-
-
 def evaluate_pairs(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -206,18 +100,6 @@ def evaluate_pairs(
     translations = translate(model, tokenizer, sources, batch_size, progress, **generate_kwargs)
     scores = score(translations, references, language, paper=paper, lower_cased=lower_cased, resamples=resamples)
     return scores, translations
-
-
-def pick_samples(pairs: Sequence[Pair], translations: Sequence[str], count: int = 12) -> list[dict]:
-    """`count` translations spread evenly from the worst to the best sentence chrF, so that the choice is nobody's."""
-    metric = sacrebleu.CHRF()
-    rated = [
-        {"source": s, "reference": r, "translation": t, "chrF": round(metric.sentence_score(t, [r]).score, 1)}
-        for (s, r), t in zip(pairs, translations, strict=True)
-    ]
-    rated.sort(key=lambda sample: (sample["chrF"], sample["source"]))
-    places = {round(i * (len(rated) - 1) / max(count - 1, 1)) for i in range(count)}
-    return [rated[i] for i in sorted(places)]
 
 
 # The command ---------------------------------------------------------------------------------------------------------
@@ -254,15 +136,25 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
 
 
 def target_language(arguments: argparse.Namespace, model: str) -> str | None:
-    """As given, or as the recipe or the model's own about.json or training.json says."""
+    """As given, or as the recipe or the model's own record says."""
     if arguments.target_language:
         return arguments.target_language.lower()
     if arguments.recipe:
         return load_recipe(arguments.recipe).target_language
+    return _recorded(model, "target_language")
+
+
+def source_language(model: str, recipe: Path | None = None) -> str | None:
+    """As the recipe or the model's own record says."""
+    return load_recipe(recipe).source_language if recipe else _recorded(model, "source_language")
+
+
+def _recorded(model: str, key: str) -> str | None:
+    """What about.json or training.json beside the weights says."""
     for name in ("about.json", "training.json"):
-        if (file := Path(model) / name).is_file():
+        if (file := Path(catalogue.resolve(model)) / name).is_file():
             facts = json.loads(file.read_text(encoding="utf-8"))
-            return facts.get("recipe", facts).get("target_language")
+            return facts.get("recipe", facts).get(key)
     return None
 
 
@@ -286,7 +178,7 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("_.")
 
 
-def read_command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(
         prog="python -m training.evaluate",
         usage="%(prog)s MODEL [options]",
@@ -325,7 +217,9 @@ def read_command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
         "--output", type=Path, metavar="FILE", help="JSON with scores and samples, the tokenised scores among them"
     )
     results.add_argument("--hypotheses", type=Path, metavar="FOLDER", help="a text file of translations for each set")
-    arguments = parser.parse_args()
+    words = sys.argv[1:] if arguments is None else arguments
+    arguments = parser.parse_args(words)
+    arguments.words = words
     if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
         parser.error("give --recipe, --tsv, or --source and --reference")
     if bool(arguments.source) != bool(arguments.reference):
@@ -340,8 +234,8 @@ def read_command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     return parser, arguments
 
 
-def main():
-    parser, arguments = read_command_line()
+def main(arguments: list[str] | None = None):
+    parser, arguments = read_command_line(arguments)
     tokenised = arguments.paper_bleu or arguments.lowercase_tokenised
     try:
         sets = read_test_sets(arguments)
@@ -385,9 +279,13 @@ def main():
         results.append(
             {"dataset": name, "sentences": len(pairs), "seconds": round(seconds, 1), **scores, "samples": samples}
         )
+    report = {**circumstances(arguments, model, settings), "results": results}
+    if arguments.recipe and (lines := lines_of(source_language(source, arguments.recipe) or "")):
+        translate_them = partial(translate, model, tokenizer, batch_size=arguments.batch_size, **settings)
+        report["user_lines"] = measure_lines(lines, translate_them)
+        print(format_lines(report["user_lines"]))
     if arguments.output:
         with whole_file(arguments.output) as file:
-            report = {**circumstances(arguments, model, settings), "results": results}
             file.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -399,8 +297,9 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
     """
     transformers.utils.logging.disable_progress_bar()
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(source)
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        source = catalogue.resolve(source)
+        model = AutoModelForSeq2SeqLM.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:  # whatever is wrong with a folder or a connection, its first paragraph says it
         raise ValueError(f"cannot load {source}: {str(error).strip().partition(chr(10) * 2)[0]}") from error
     try:
@@ -409,14 +308,20 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
         raise ValueError(f"cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
 
 
+def command_line(arguments: argparse.Namespace) -> str:
+    """The command that gives these scores again, without the folders of this machine."""
+    data, words = str(arguments.data), []
+    for word in arguments.words:
+        path = Path(word)
+        words.append("DATA" if word == data else path.name if path.is_absolute() else word)
+    return shlex.join(["python", "-m", "training.evaluate", *words])
+
+
 def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, settings: dict) -> dict:
     """How the scores came about."""
     config = model.generation_config
     return {
-        "command": f"python -m training.evaluate {arguments.model}"
-        + (f" --recipe {arguments.recipe} --data DATA" if arguments.recipe else "")
-        + "".join(f" --tsv {path.name}" for path in arguments.tsv)
-        + (f" --source {arguments.source.name} --reference {arguments.reference.name}" if arguments.source else ""),
+        "command": command_line(arguments),
         "beams": settings.get("num_beams", config.num_beams),
         "alpha": settings.get("length_penalty", config.length_penalty),
         "batch_size": arguments.batch_size,

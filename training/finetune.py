@@ -29,9 +29,10 @@ from transformers import (
 from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.memory import keep_freed_memory
 
-from .data import Pair, read_pairs, without_padding
+from .data import remove_padding
 from .evaluate import SACREBLEU, evaluate_pairs
 from .files import whole_folder
+from .parallel_text import Pair, read_pairs
 from .recipe import Source
 
 
@@ -134,7 +135,7 @@ def run(
     }
     with whole_folder(options.output) as folder:
         finish(model).save_pretrained(folder)
-        without_padding(tokenizer)
+        remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
         (folder / "fine_tuning.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", "utf-8")
     return record

@@ -106,7 +106,7 @@ def table(results: list[dict]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--results", type=Path, help="a JSON file of what each finished run reached")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the processor's threads")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         recipe, runs, reasons = read_grid(arguments.grid)
     except (OSError, ValueError) as error:

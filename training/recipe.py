@@ -6,18 +6,42 @@ python -m training.recipe training/recipes/table3/a-h1.yaml    # the whole recip
 import argparse
 import re
 import sys
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from huggingface_hub.errors import StrictDataclassError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from vaswani_transformer import PRESETS, VaswaniConfig
 
+from .variations import KINDS
 
-@dataclass
-class Source:
+
+Count = Annotated[int, Field(gt=0)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0)]
+
+
+class Part(BaseModel):
+    """A part of a recipe: unknown keys, wrong types and values out of bounds are refused, all of them at once."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    def contradictions(self) -> Iterator[str]:
+        """What no run could do although each value by itself is in bounds; each in a sentence that names the keys."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def refuse_contradictions(self):
+        if problems := list(self.contradictions()):
+            raise ValueError("\n".join(problems))
+        return self
+
+
+class Source(Part):
     """Parallel text: a file, a pair of files, or a data set of the Hub. Files may be .gz, .xz or .zst.
 
     `path` alone is tab-separated, or JSON lines where it ends in .jsonl; with `target_path` both are plain text, line
@@ -31,123 +55,236 @@ class Source:
     config: str | None = None
     split: str = "train"
     revision: str | None = None
-    name: str = ""  # what it is called where results and cards speak of it
+    name: str = ""  # what results and cards call it
     licence: str = ""
     source_column: int | str | None = None
     target_column: int | str | None = None
     tag_column: int | str | None = None  # with `tags`: only examples whose tag is one of these
-    tags: list[str] = field(default_factory=list)
-    weight: float = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
-    held_out: int = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
-    tokenizer_lines: int | None = None  # the tokenizer learns from this many pairs; default: an equal share
+    tags: list[str] = []
+    weight: Positive = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
+    held_out: CountOrZero = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
+    tokenizer_lines: CountOrZero | None = None  # the tokenizer learns from this many pairs; default: an equal share
 
     @property
     def title(self) -> str:
         return self.name or self.path or self.dataset or ""
 
+    @property
+    def is_tab_separated(self) -> bool:
+        return self.path is not None and not self.target_path and ".jsonl" not in Path(self.path).suffixes
 
-@dataclass
-class Data:
-    train: list[Source]
-    validation: list[Source] = field(default_factory=list)
-    test: list[Source] = field(default_factory=list)
-    reversed: bool = False  # every pair the other way round: what was its target is its source
-    joined: float = 0.0  # this share of the pairs is given again, each joined to another: texts of two sentences
-    bpe_dropout: float = 0.0  # for small data: this share of merges is undone, in each epoch others
-    max_length: int = 128  # tokens of either side, </s> included; longer pairs are dropped
-    max_ratio: float = 3.0  # of the longer side to the shorter, where either is over 10 tokens
-    tokenizer_lines: int = 10_000_000  # so many pairs at most are read to learn the tokenizer
+    def contradictions(self) -> Iterator[str]:
+        columns = self.source_column, self.target_column, self.tag_column
+        if (self.path is None) == (self.dataset is None):
+            yield "needs either path or dataset"
+        if self.target_path and not self.path:
+            yield "target_path needs path"
+        if self.target_path and any(column is not None for column in columns):
+            yield "plain text (target_path) has no columns"
+        if self.path and (self.config or self.revision or self.split != "train"):
+            yield "config, split and revision belong to dataset, not to path"
+        if self.is_tab_separated and any(isinstance(column, str) for column in columns):
+            yield "columns of tab-separated text are numbers, counted from 0"
+        if bool(self.tags) != (self.tag_column is not None):
+            yield "tags and tag_column need each other"
+
+
+class Data(Part):
+    train: Annotated[list[Source], Field(min_length=1)]
+    validation: list[Source] = []
+    test: list[Source] = []
+    joined: Share = 0.0  # for this share of the pairs add a text of several: 2 to 6 neighbouring pairs, joined
+    variations: dict[Literal[*KINDS], Share] = {}  # likewise typing errors, tags and so on: see variations.py
+    bpe_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # for small data: undo this share of merges, anew each epoch
+    max_length: Count = 128  # tokens of either side, </s> included; longer pairs are dropped
+    max_ratio: Positive = 3.0  # of the longer side to the shorter, where either is over 10 tokens
+    tokenizer_lines: Count = 10_000_000  # at most this many pairs are read to learn the tokenizer
     streaming: bool = False  # read as training goes, nothing cached: for what does not fit on the disk
-    window: int = 1_000_000  # with streaming: batches are planned over so many pairs at a time
+    window: Count = 1_000_000  # with streaming: plan batches over this many pairs at a time
+
+    def contradictions(self) -> Iterator[str]:
+        defaults = Source.model_fields
+        for part in ("validation", "test"):
+            for i, source in enumerate(getattr(self, part)):
+                if any(
+                    getattr(source, key) != defaults[key].default for key in ("held_out", "weight", "tokenizer_lines")
+                ):
+                    yield f"{part}.{i}: held_out, weight and tokenizer_lines belong to data.train"
+        held_out = [source.title for source in self.train if source.held_out]
+        if self.streaming and held_out:
+            yield f"held_out pairs cannot be drawn from a stream: {', '.join(held_out)}"
+        if len(set(held_out)) < len(held_out):
+            yield "two sources with held_out have the same name; give each a name of its own"
 
 
-@dataclass
-class Optimisation:
+class Optimisation(Part):
     """Section 5.3; the defaults are the paper's."""
 
-    max_steps: int = 100_000
-    batch_tokens: int = 25_000  # max(source, target) x sentences, padding included, over all processes
-    micro_batches: int = 1  # gradient accumulation: a batch is computed in so many parts
-    warmup_steps: int = 4000
-    learning_rate_scale: float = 1.0
-    cooldown_steps: int = 0  # so many last steps go linearly to 0 (not in the paper, whose rate never ends)
+    max_steps: Count = 100_000
+    batch_tokens: Count = 25_000  # max(source, target) x sentences, padding included, over all processes
+    micro_batches: Count = 1  # gradient accumulation: compute a batch in this many parts
+    warmup_steps: Count = 4000
+    learning_rate_scale: Positive = 1.0
+    cooldown_steps: CountOrZero = 0  # the last steps go linearly to 0 (not in the paper, whose rate never ends)
     # muon: for the matrices between the embeddings, Adam for the rest. schedule_free: AdamW whose weights are averages
     optimiser: Literal["adam", "muon", "schedule_free"] = "adam"
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.98
-    adam_epsilon: float = 1e-9
-    max_grad_norm: float | None = None
-    r_drop: float = 0.0  # alpha of R-Drop, for small data: batches are computed twice, to agree
+    adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.98
+    adam_epsilon: Positive = 1e-9
+    max_grad_norm: Positive | None = None
+    r_drop: Share = 0.0  # alpha of R-Drop, for small data: compute each batch twice and let the two agree
     precision: Literal["float32", "bfloat16"] = "float32"
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2", "flash_attention_3"] = "auto"
     compile: bool = False
     gradient_checkpointing: bool = False
-    workers: int = 0  # processes that prepare batches
+    workers: CountOrZero = 0  # processes that prepare batches
+
+    def contradictions(self) -> Iterator[str]:
+        if self.optimiser == "schedule_free" and self.cooldown_steps:
+            yield "cooldown_steps needs a schedule; schedule_free has none"
+        if self.cooldown_steps > self.max_steps:
+            yield "cooldown_steps is more than max_steps"
+        if self.compile and self.gradient_checkpointing:
+            yield "compile and gradient_checkpointing do not work together here; choose one"
 
 
-@dataclass
-class Checkpointing:
-    save_steps: int = 1000
-    average_last: int = 5  # checkpoints whose mean is the final model (section 6.1)
-    log_steps: int = 50
-    validation_steps: int = 1000
-    bleu_steps: int = 0  # every so many steps the validation pairs are translated and scored; 0: never
-    bleu_sentences: int = 200  # the first so many
-    samples: int = 3  # translations shown each time
-    trackers: list[str] = field(default_factory=list)  # accelerate's, such as tensorboard or wandb
+class Checkpointing(Part):
+    save_steps: Count = 1000
+    average_last: Count = 5  # the final model is the mean of this many checkpoints (section 6.1)
+    log_steps: Count = 50
+    validation_steps: Count = 1000
+    bleu_steps: CountOrZero = 0  # translate and score validation pairs every so many steps; 0: never
+    bleu_sentences: Count = 200  # the first of each validation set
+    samples: CountOrZero = 3  # translations shown each time
+    trackers: list[str] = []  # accelerate's, such as tensorboard or wandb
 
 
-@dataclass
-class Recipe:
+class Recipe(Part):
     name: str
     source_language: str
     target_language: str
     data: Data
     preset: str | None = None
-    vocab_size: int | None = None
+    vocab_size: Annotated[int, Field(ge=258)] | None = None  # 256 bytes and two special tokens are the least
     domain: str = ""  # the kind of text that it is for, such as captions; empty: text of all kinds
     initial: str | None = None  # start from this checkpoint's weights and tokenizer, not from a preset
     licence: str = ""  # of the weights
     notice: str = ""  # what whoever takes the weights must know, in a sentence
-    model: dict[str, Any] = field(default_factory=dict)  # fields of VaswaniConfig that differ from the preset
-    seed: int = 2017
-    optimisation: Optimisation = field(default_factory=Optimisation)
-    checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    model: dict[str, Any] = {}  # fields of VaswaniConfig that differ from the preset
+    seed: CountOrZero = 2017
+    optimisation: Optimisation = Optimisation()
+    checkpointing: Checkpointing = Checkpointing()
+
+    @field_validator("preset")
+    @classmethod
+    def is_a_preset(cls, preset: str | None) -> str | None:
+        if preset is not None and preset not in PRESETS:
+            raise ValueError(f"known are {', '.join(PRESETS)}")
+        return preset
+
+    def contradictions(self) -> Iterator[str]:
+        data = self.data
+        if self.initial and (self.preset or self.vocab_size):
+            yield "initial brings its own model and tokenizer; leave out preset and vocab_size"
+        if not self.initial and not (self.preset and self.vocab_size):
+            yield "give preset and vocab_size, or initial"
+        if self.optimisation.batch_tokens < data.max_length:
+            yield "optimisation.batch_tokens is less than data.max_length: the longest pairs would fit in no batch"
+        if self.checkpointing.bleu_steps and not (data.validation or any(source.held_out for source in data.train)):
+            yield "checkpointing.bleu_steps needs data.validation, or held_out pairs"
+        yield from self._model_contradictions()
+
+    def _model_contradictions(self) -> Iterator[str]:
+        fields = VaswaniConfig().to_dict()
+        unknown = [key for key in self.model if key not in fields]
+        from_tokenizer = [key for key in self.model if key.endswith(("token_id", "vocab_size"))]
+        yield from (f"model.{key} is not a field of VaswaniConfig" for key in unknown)
+        yield from (f"model.{key} follows from the tokenizer; leave it out" for key in from_tokenizer)
+        if unknown or from_tokenizer or self.initial or not self.preset or not self.vocab_size:
+            return
+        try:
+            config = VaswaniConfig.from_preset(self.preset, vocab_size=self.vocab_size, **self.model)
+        except StrictDataclassError as error:
+            yield f"model: {' '.join(str(error.__cause__ or error).split())}"
+            return
+        rows = config.max_position_embeddings
+        if config.position_encoding == "learned" and self.data.max_length > rows - config.position_offset:
+            yield f"data.max_length is {self.data.max_length}, more than the {rows} learned positions have room for"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return self.model_dump()
+
+
+# Reading -------------------------------------------------------------------------------------------------------------
 
 
 def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
     """Reads a recipe; `overrides` are `key.of.value=yaml`.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that it extends.
+        FileNotFoundError: the file, or one that it extends, does not exist.
         ValueError: it is not YAML, or a key is unknown, missing, of the wrong type or contradicts another; all are
             named at once.
     """
     values = _read(Path(path))
     for override in overrides:
         _override(values, override)
-    problems: list[str] = []
-    recipe = _build(Recipe, values, "", problems)
-    if not problems:
-        problems = list(_contradictions(recipe))
-    if problems:
-        raise ValueError(f"{path}:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    try:
+        recipe = Recipe.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(f"{path}:\n" + "\n".join(f"  - {line}" for line in _problems(error))) from None
     for source in (*recipe.data.train, *recipe.data.validation, *recipe.data.test):
-        _name_columns(source, recipe)
-        if recipe.data.reversed:
-            source.source_column, source.target_column = source.target_column, source.source_column
-            if source.target_path:
-                source.path, source.target_path = source.target_path, source.path
+        _complete_columns(source, recipe)
     return recipe
+
+
+def _problems(error: ValidationError) -> list[str]:
+    """Each problem in a line that begins with its key."""
+    lines = []
+    for problem in error.errors():
+        place = [part for part in problem["loc"] if part not in ("int", "str")]  # which of `int | str` was tried
+        key, kind = ".".join(map(str, place)), problem["type"]
+        if kind == "missing":
+            lines.append(f"{key} is missing")
+        elif kind == "extra_forbidden":
+            lines.append(f"{key} is unknown; known are {', '.join(_part_at(place[:-1]).model_fields)}")
+        elif kind == "model_type":
+            lines.append(f"{key or 'the recipe'} must hold keys and values")
+        elif kind == "value_error" and isinstance(problem["input"], dict):  # the contradictions of a part
+            lines += [f"{key}: {line}".removeprefix(": ") for line in str(problem["ctx"]["error"]).split("\n")]
+        else:
+            message = re.sub("^(Input|Value error,) ", "", problem["msg"])
+            lines.append(f"{key} is {problem['input']!r}; it {message}".replace("; it known", "; known"))
+    return list(dict.fromkeys(lines))
+
+
+def _part_at(place: list[str | int]) -> type[Part]:
+    """The part of a recipe that holds the keys at `place`, such as data.train.0."""
+    part = Recipe
+    for key in place:
+        if isinstance(key, str):
+            annotation = part.model_fields[key].annotation
+            part = next(kind for kind in (annotation, *get_args(annotation)) if issubclass(kind, Part))
+    return part
+
+
+def _complete_columns(source: Source, recipe: Recipe):
+    """Fills in the columns that a recipe leaves to the kind of the source."""
+    if source.target_path:
+        return
+    for side, number in (("source", 0), ("target", 1)):
+        if getattr(source, f"{side}_column") is None:
+            language = getattr(recipe, f"{side}_language")
+            setattr(source, f"{side}_column", number if source.is_tab_separated else f"translation.{language}")
+
+
+# The file, what it extends, and what the command line overrides ------------------------------------------------------
 
 
 def _override(values: dict, override: str):
     key, separator, text = override.partition("=")
     if not separator:
-        raise ValueError(f"--set wants key=value, not {override!r}.")
+        raise ValueError(f"--set expects KEY=VALUE, not {override!r}.")
     target, where = values, "the recipe"
     for part in key.split("."):
         if isinstance(target, list):
@@ -166,14 +303,14 @@ def _override(values: dict, override: str):
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML would forget the first; reads 1e-9 as a number, as YAML 1.2."""
+    """Rejects duplicate keys (YAML silently keeps the last) and reads 1e-9 as a float, as YAML 1.2 does."""
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark)
             seen.add(key.value)
         return node
 
@@ -188,7 +325,10 @@ def _parse(text: str) -> Any:
 
 
 def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
-    """The YAML's values on top of those of the recipe that it `extends`, if any; `above` are those that extend it."""
+    """The YAML's values on top of those of the recipe that it `extends`, if any; `above` are those that extend it.
+
+    With `reversed: true` the recipe below is taken for the other direction.
+    """
     if path.resolve() in above:
         raise ValueError(f"{path} extends itself: {' -> '.join(p.name for p in (*above, path))}.")
     try:
@@ -196,13 +336,27 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no recipe: keys and values are expected.")
-    extended = values.pop("extends", None)
-    if extended is None:
+        raise ValueError(f"{path} is not a recipe: keys and values are expected.")
+    extended, is_reversed = values.pop("extends", None), values.pop("reversed", False)
+    if extended is None and not is_reversed:
         return values
     if not isinstance(extended, str):
         raise ValueError(f"{path}: extends is {extended!r}; it must be the path of one recipe.")
-    return _merge(_read(path.parent / extended, (*above, path.resolve())), values)
+    below = _read(path.parent / extended, (*above, path.resolve()))
+    return _merge(_reverse(below) if is_reversed else below, values)
+
+
+def _reverse(values: dict) -> dict:
+    """A recipe's values for the other direction: languages exchanged, and the two sides of every source."""
+    values["source_language"], values["target_language"] = values["target_language"], values["source_language"]
+    for source in (source for part in ("train", "validation", "test") for source in values["data"].get(part, ())):
+        if "target_path" in source:
+            source["path"], source["target_path"] = source["target_path"], source["path"]
+        elif {"source_column", "target_column"} & source.keys() or Source(path=source.get("path")).is_tab_separated:
+            # Columns with names that are not given follow the languages.
+            columns = source.get("target_column", 1), source.get("source_column", 0)
+            source["source_column"], source["target_column"] = columns
+    return values
 
 
 def _merge(below: Any, above: Any) -> Any:
@@ -211,158 +365,16 @@ def _merge(below: Any, above: Any) -> Any:
     return above
 
 
-def _build(kind: Any, value: Any, where: str, problems: list[str]) -> Any:
-    """`value`, as read from YAML, as the type `kind`; what does not fit is added to `problems`."""
-    if is_dataclass(kind):
-        if not isinstance(value, dict):
-            problems.append(f"{where.rstrip('.') or 'the recipe'} must hold keys and values")
-            return None
-        hints, known = get_type_hints(kind), {f.name: f for f in fields(kind)}
-        problems += [f"{where}{key} is unknown; known are {', '.join(known)}" for key in value if key not in known]
-        required = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
-        problems += [f"{where}{key} is missing" for key in required if key not in value]
-        given = {key: _build(hints[key], value[key], f"{where}{key}.", problems) for key in value if key in known}
-        return None if problems else kind(**given)
-    arguments = getattr(kind, "__args__", ())
-    origin = getattr(kind, "__origin__", None)
-    if origin is list and isinstance(value, list):
-        return [_build(arguments[0], item, f"{where}{i}.", problems) for i, item in enumerate(value)]
-    if origin is Literal:
-        allowed, fits = f"one of {', '.join(map(repr, arguments))}", value in arguments
-    else:
-        options = arguments if origin is None and arguments else (origin or kind,)
-        options = (*options, int) if float in options else options
-        allowed = " or ".join(
-            getattr(option, "__name__", str(option)).replace("NoneType", "null") for option in options
-        )
-        fits = kind is Any or isinstance(value, options) and not (isinstance(value, bool) and bool not in options)
-    if not fits:
-        problems.append(f"{where.rstrip('.')} is {value!r}; it must be {allowed}")
-    return value
+# The command ----------------------------------------------------------------------------------------------------------
 
 
-def _contradictions(recipe: Recipe):
-    """What no run could do, each in a sentence that names the keys."""
-    data, steps, saving = recipe.data, recipe.optimisation, recipe.checkpointing
-    if recipe.initial:
-        if recipe.preset or recipe.vocab_size:
-            yield "initial brings its own model and tokenizer; leave out preset and vocab_size"
-    else:
-        if not recipe.preset or not recipe.vocab_size:
-            yield "give preset and vocab_size, or initial"
-        if recipe.preset and recipe.preset not in PRESETS:
-            yield f"preset {recipe.preset!r} is unknown; known are {', '.join(PRESETS)}"
-        if recipe.vocab_size is not None and recipe.vocab_size < 258:
-            yield f"vocab_size is {recipe.vocab_size}; 256 bytes and two special tokens are the least"
-    yield from _model_contradictions(recipe)
-    if not data.train:
-        yield "data.train is empty"
-    for part in ("train", "validation", "test"):
-        for i, source in enumerate(getattr(data, part)):
-            where = f"data.{part}.{i}"
-            if (source.path is None) == (source.dataset is None):
-                yield f"{where} needs either path or dataset"
-            if source.target_path and not source.path:
-                yield f"{where}.target_path needs path"
-            if source.target_path and not (source.source_column is source.target_column is source.tag_column is None):
-                yield f"{where}: plain text (target_path) has no columns"
-            if source.path and (source.config or source.revision or source.split != "train"):
-                yield f"{where}: config, split and revision belong to dataset, not to path"
-            columns = source.source_column, source.target_column, source.tag_column
-            if _is_tab_separated(source) and any(isinstance(column, str) for column in columns):
-                yield f"{where}: columns of tab-separated text are numbers, counted from 0"
-            if part != "train" and (source.held_out or source.weight != 1 or source.tokenizer_lines is not None):
-                yield f"{where}: held_out, weight and tokenizer_lines belong to data.train"
-            if source.tokenizer_lines is not None and source.tokenizer_lines < 0:
-                yield f"{where}.tokenizer_lines is {source.tokenizer_lines}; it must not be below 0"
-            if bool(source.tags) != (source.tag_column is not None):
-                yield f"{where}: tags and tag_column need each other"
-            if not source.weight > 0:
-                yield f"{where}.weight is {source.weight}; leave the source out, or give a number above 0"
-            if source.held_out < 0:
-                yield f"{where}.held_out is {source.held_out}; it must not be below 0"
-            if data.streaming and source.held_out:
-                yield f"{where}.held_out cannot be drawn from a stream"
-    if data.bpe_dropout >= 1:
-        yield f"data.bpe_dropout is {data.bpe_dropout}; it must be below 1"
-    if data.streaming and data.joined:
-        yield "data.joined cannot be drawn from a stream"
-    positive = {
-        "data": ("max_length", "max_ratio", "window", "tokenizer_lines"),
-        "optimisation": ("max_steps", "batch_tokens", "micro_batches", "warmup_steps", "learning_rate_scale")
-        + ("adam_epsilon", "max_grad_norm"),
-        "checkpointing": ("save_steps", "average_last", "log_steps", "validation_steps", "bleu_sentences"),
-    }
-    not_negative = {
-        "data": ("joined", "bpe_dropout"),
-        "optimisation": ("cooldown_steps", "workers", "adam_beta1", "adam_beta2", "r_drop"),
-        "checkpointing": ("bleu_steps", "samples"),
-    }
-    for part in positive:
-        values = {key: value for key, value in vars(getattr(recipe, part)).items() if value is not None}
-        for key in positive[part]:
-            if key in values and not values[key] > 0:
-                yield f"{part}.{key} is {values[key]}; it must be above 0"
-        for key in not_negative[part]:
-            if not values[key] >= 0:
-                yield f"{part}.{key} is {values[key]}; it must not be below 0"
-    if recipe.seed < 0:
-        yield f"seed is {recipe.seed}; it must not be below 0"
-    for key in ("adam_beta1", "adam_beta2"):
-        if getattr(steps, key) >= 1:
-            yield f"optimisation.{key} is {getattr(steps, key)}; it must be below 1"
-    if steps.optimiser == "schedule_free" and steps.cooldown_steps:
-        yield "optimisation.cooldown_steps is for a schedule; schedule_free has none"
-    if steps.cooldown_steps > steps.max_steps:
-        yield "optimisation.cooldown_steps is more than max_steps"
-    if steps.batch_tokens < data.max_length:
-        yield "optimisation.batch_tokens is less than data.max_length: the longest pairs would fit in no batch"
-    if saving.bleu_steps and not (data.validation or any(source.held_out for source in data.train)):
-        yield "checkpointing.bleu_steps needs data.validation, or held_out pairs"
-    if steps.compile and steps.gradient_checkpointing:
-        yield "optimisation.compile and gradient_checkpointing do not go together here; choose one"
-
-
-def _model_contradictions(recipe: Recipe):
-    known = VaswaniConfig().to_dict()
-    unknown = [key for key in recipe.model if key not in known]
-    given = [key for key in recipe.model if key.endswith("token_id") or key.endswith("vocab_size")]
-    yield from (f"model.{key} is no field of VaswaniConfig" for key in unknown)
-    yield from (f"model.{key} follows from the tokenizer; leave it out" for key in given)
-    if unknown or given or recipe.initial or recipe.preset not in PRESETS or not recipe.vocab_size:
-        return
-    try:
-        config = VaswaniConfig.from_preset(recipe.preset, vocab_size=recipe.vocab_size, **recipe.model)
-    except StrictDataclassError as error:
-        yield f"model: {' '.join(str(error.__cause__ or error).split())}"
-        return
-    rows = config.max_position_embeddings
-    if config.position_encoding == "learned" and recipe.data.max_length > rows - config.position_offset:
-        yield f"data.max_length is {recipe.data.max_length}, more than the {rows} learned positions have room for"
-
-
-def _is_tab_separated(source: Source) -> bool:
-    return source.path is not None and not source.target_path and ".jsonl" not in Path(source.path).suffixes
-
-
-def _name_columns(source: Source, recipe: Recipe):
-    """Fills in the columns that a recipe leaves to the kind of the source."""
-    if source.target_path:
-        return
-    tabs = _is_tab_separated(source)
-    for side, number in (("source", 0), ("target", 1)):
-        if getattr(source, f"{side}_column") is None:
-            language = getattr(recipe, f"{side}_language")
-            setattr(source, f"{side}_column", number if tabs else f"translation.{language}")
-
-
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.recipe", description="Checks a recipe and prints it whole."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         recipe = load_recipe(arguments.recipe, arguments.set)
     except (OSError, ValueError) as error:

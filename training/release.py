@@ -1,8 +1,8 @@
 """Makes the checkpoint that is released of a finished run, and its card of recorded facts.
 
-python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, code
-python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output CARD/scores.json
-python -m training.release card CHECKPOINT CARD      # README.md in both, about.json in the checkpoint
+python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, curves
+python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
+python -m training.release card CHECKPOINT FACTS     # README.md and about.json in the checkpoint
 """
 
 import argparse
@@ -17,11 +17,12 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer import VaswaniForConditionalGeneration
 
-from .data import without_padding
-from .evaluate import CHRF, SACREBLEU
+from .data import remove_padding
 from .files import whole_file, whole_folder
+from .scores import CHRF, SACREBLEU
 
 
+CURVES = "curves.png"
 TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
@@ -34,25 +35,28 @@ def release_weights(run: Path, checkpoint: Path):
         settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         tokenizer = AutoTokenizer.from_pretrained(run / "model")
-        without_padding(tokenizer)
+        remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
         shutil.copy(run / "model" / "training.json", folder)
+        if (run / CURVES).exists():
+            shutil.copy(run / CURVES, folder)
 
 
-def write_card(checkpoint: Path, card_folder: Path):
-    """README.md and about.json from what training and evaluation recorded.
+def write_card(checkpoint: Path, facts: Path):
+    """README.md and about.json of a checkpoint, from what training and evaluation recorded.
 
-    The card's folder holds scores.json (from training.evaluate) and, if there are any, growth.json (see `read_growth`)
-    and limits.md, a text on what the checkpoint is bad at.
+    The folder of facts holds scores.json (from training.evaluate) and, if there are any, growth.json (see
+    `read_growth`) and limits.md, a text on what the checkpoint is bad at. published.json, in the folder above, has the
+    scores that others publish.
 
     Raises:
         FileNotFoundError: a record is not there.
         ValueError: the data restrict the use of the weights and the notice does not say so, or growth.json is wrong.
     """
     training = read_json(checkpoint / "training.json")
-    scores = read_json(card_folder / "scores.json")
-    growth = read_growth(card_folder / "growth.json")
-    limits = card_folder / "limits.md"
+    scores = read_json(facts / "scores.json")
+    growth = read_growth(facts / "growth.json")
+    limits = facts / "limits.md"
     recipe = training["recipe"]
     check_notice(recipe)
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta")
@@ -105,6 +109,8 @@ def write_card(checkpoint: Path, card_folder: Path):
         confidence=any("confidence_95" in r[name] for r in results for name in metrics if name in r),
         hardware=hardware(training),
         growth=growth,
+        published=published_beside(results, recipe, facts.parent / "published.json"),
+        curves=CURVES if (checkpoint / CURVES).exists() else "",
         limits=limits.read_text(encoding="utf-8").strip() if limits.is_file() else "",
         parameters=parameters,
         size=size,
@@ -116,9 +122,21 @@ def write_card(checkpoint: Path, card_folder: Path):
     write_text(checkpoint / "about.json", json.dumps(about, indent=2, ensure_ascii=False))
     # A template's conditions leave blank lines behind.
     text = re.sub(r"\n{3,}", "\n\n", str(card)).rstrip()
-    for folder in (card_folder, checkpoint):
-        write_text(folder / "README.md", text)
-    shutil.copy(checkpoint / "training.json", card_folder)
+    write_text(checkpoint / "README.md", text)
+
+
+def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | None:
+    """The rows of a table of our sacreBLEU beside that of others, or None where they publish none on these sets."""
+    published = read_json(path) if path.is_file() else {"sacreBLEU": {}}
+    by_set = published["sacreBLEU"].get(f"{recipe['source_language']}-{recipe['target_language']}", {})
+    rows = [
+        {"dataset": result["dataset"], "ours": result[SACREBLEU]["value"], "others": others}
+        for result in results
+        for dataset, others in by_set.items()
+        if result["dataset"].startswith(dataset)
+    ]
+    names = [name for name in published.get("sources", ()) if any(name in row["others"] for row in rows)]
+    return {"rows": rows, "names": names, "sources": published["sources"]} if rows else None
 
 
 def read_json(path: Path) -> dict:
@@ -210,7 +228,7 @@ def figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -220,13 +238,13 @@ def main():
     weights.add_argument("checkpoint", type=Path)
     card = commands.add_parser("card", help="recorded facts -> README.md and about.json")
     card.add_argument("checkpoint", type=Path)
-    card.add_argument("card", type=Path, help="the folder that holds scores.json")
-    arguments = parser.parse_args()
+    card.add_argument("facts", type=Path, help="the folder that holds scores.json")
+    arguments = parser.parse_args(arguments)
     try:
         if arguments.command == "weights":
             release_weights(arguments.run, arguments.checkpoint)
         else:
-            write_card(arguments.checkpoint, arguments.card)
+            write_card(arguments.checkpoint, arguments.facts)
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

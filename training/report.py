@@ -20,12 +20,12 @@ class Report:
             accelerator.init_trackers(name, config=facts)
 
     def start(self, step: int):
-        """Begins at a step; what the log says of later ones was lost with an interrupted run and comes again."""
+        """Begins after a step; lines about later ones, of an interrupted run, are removed: those steps come again."""
         if not self.is_main:
             return
         if self.log_path.exists():
-            lines = self.log_path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+            lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            kept = [line for line in lines if _step(line) <= step]
             with whole_file(self.log_path) as partial:
                 partial.write_text("".join(kept), encoding="utf-8")
         if sys.stderr.isatty():
@@ -48,11 +48,16 @@ class Report:
 
     def validation(self, step: int, epoch: int, key: str, sets: dict[str, tuple[float, int]]):
         """A figure of each validation set with the set's size, by which the figure of all is weighted."""
-        whole = sum(value * size for value, size in sets.values()) / sum(size for _, size in sets.values())
+        total = sum(size for _, size in sets.values())
+        whole = sum(value * size for value, size in sets.values()) / total
         each = {f"{key}/{name}": value for name, (value, _) in sets.items()} if len(sets) > 1 else {}
         self.log(step, epoch, **{key: whole}, **each)
-        shown = "  ".join(f"{name.partition('/')[2]} {value:.3f}" for name, value in each.items())
-        self.say(f"step {step:,}  {key.replace('_', ' ')} {whole:.4f}" + (f"  ({shown})" if shown else ""))
+        if key == "validation_bleu":
+            text = f"sacreBLEU {whole:.2f} of {total} validation sentences, greedy"
+        else:
+            text = f"validation loss {whole:.4f}"
+        shown = "; ".join(f"{name} {value:.3f}" for name, (value, _) in sets.items()) if each else ""
+        self.say(f"step {step:,}  {text}" + (f"  ({shown})" if shown else ""))
 
     def progress(self, step: int, epoch: int, seconds_per_step: float, **values: float):
         """Figures of the steps since the last report."""
@@ -74,6 +79,14 @@ class Report:
             self.bar.close()
         if self.accelerator.log_with:
             self.accelerator.end_training()
+
+
+def _step(line: str) -> float:
+    """The step of a line of the log; of a line that a power cut left torn, more than any."""
+    try:
+        return json.loads(line)["step"] if line.endswith("\n") else float("inf")
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
 
 
 def duration(seconds: float) -> str:

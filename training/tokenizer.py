@@ -15,8 +15,9 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer.tokenization import learn_tokenizer
 
-from .data import held_out_pairs, tokenizer_pairs, without_padding
+from .data import remove_padding
 from .files import read_lines, whole_folder
+from .parallel_text import held_out_pairs, tokenizer_pairs
 from .recipe import load_recipe
 
 
@@ -40,7 +41,7 @@ class Usage:
 
 def measure(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Usage:
     usage = Usage(0, 0, np.zeros(len(tokenizer), dtype=np.int64))
-    without_padding(tokenizer)
+    remove_padding(tokenizer)
     texts = iter(texts)
     while batch := list(islice(texts, 1000)):
         usage.texts += len(batch)
@@ -103,7 +104,7 @@ def in_turn(sides: Sides) -> Iterator[str]:
         yield from (text for text in texts if text is not nothing)
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -113,7 +114,7 @@ def main():
     parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT if it exists")
-    arguments = parser.parse_intermixed_args()
+    arguments = parser.parse_intermixed_args(arguments)
     if bool(arguments.files) == bool(arguments.recipe):
         parser.error("give either text files or --recipe")
     if arguments.files and arguments.vocab_size is None:

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all; for training and conversion."""
+"""Files and folders that are written whole or not at all, even if the power fails."""
 
 import os
 import shutil
@@ -15,7 +15,9 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
+        _sync(partial)
         os.replace(partial, path)
+        _sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -29,10 +31,27 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
     partial.mkdir(parents=True)
     try:
         yield partial
+        for inside in (*partial.rglob("*"), partial):
+            _sync(inside)
         if path.exists():
             shutil.rmtree(previous, ignore_errors=True)
             os.replace(path, previous)
         os.replace(partial, path)
+        _sync(path.parent)
         shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sync(path: Path):
+    """Waits until a file's content, or a folder's list of names, is on the disk.
+
+    A name can reach the disk before the content does: after a power cut the file would be there, and empty.
+    """
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -18,7 +18,9 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import average, evaluate, files, release, tokenizer
 from training.average import average_checkpoints, last_checkpoints
-from training.evaluate import (
+from training.evaluate import evaluate_pairs, translate
+from training.release import read_growth, release_weights, write_card
+from training.scores import (
     CHRF,
     LOWER_CASED,
     PAPER,
@@ -26,13 +28,10 @@ from training.evaluate import (
     SACREBLEU,
     Multi30kTokeniser,
     PaperTokeniser,
-    evaluate_pairs,
     multi_bleu,
     pick_samples,
     score,
-    translate,
 )
-from training.release import read_growth, release_weights, write_card
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -511,7 +510,7 @@ def card(tmp_path):
     checkpoint, folder = shutil.copytree(tiny_checkpoint(), tmp_path / "tiny-en-de"), tmp_path / "card"
     folder.mkdir()
 
-    def make(results=None, growth=None, limits=None, training=None):
+    def make(results=None, growth=None, limits=None, training=None, user_lines=None):
         sample = {"source": "a | b", "reference": "<s>", "translation": "x*y*", "chrF": 12.5}
         results = results or [
             {"dataset": "Test | one", "sentences": 1000, **score(["a b"], ["a c"]), "samples": [sample]}
@@ -520,6 +519,8 @@ def card(tmp_path):
             "command": "python -m training.evaluate X", "beams": 4, "alpha": 0.6, "device": "cpu", "threads": 2,
             "versions": {"torch": "2", "transformers": "5", "sacrebleu": "2"}, "results": results,
         }  # fmt: skip
+        if user_lines:
+            report["user_lines"] = user_lines
         (folder / "scores.json").write_text(json.dumps(report))
         if growth:
             (folder / "growth.json").write_text(json.dumps(growth))
@@ -527,8 +528,9 @@ def card(tmp_path):
             (folder / "limits.md").write_text(limits)
         (checkpoint / "training.json").write_text(json.dumps(training or TRAINING))
         write_card(checkpoint, folder)
-        return (folder / "README.md").read_text(encoding="utf-8"), checkpoint, folder
+        return (checkpoint / "README.md").read_text(encoding="utf-8"), checkpoint, folder
 
+    make.folder = folder
     return make
 
 
@@ -539,7 +541,6 @@ def body(text):
 def test_the_notice_is_the_first_line_of_the_card(card):
     text, checkpoint, _ = card()
     assert body(text).splitlines()[0] == f"> **{NOTICE}**"
-    assert (checkpoint / "README.md").read_text(encoding="utf-8") == text
     assert json.loads((checkpoint / "about.json").read_text())["notice"] == NOTICE
 
 
@@ -609,6 +610,39 @@ def test_the_card_says_how_the_score_grew(card):
     assert section[1] == "What limited it: Two cores."
 
 
+def test_the_card_sets_the_scores_beside_those_that_others_publish(card):
+    result = {"dataset": "newstest2014", "sentences": 2, **score(["a b"], ["a c"]), "samples": []}
+    result["samples"] = [{"source": "s", "reference": "r", "translation": "t", "chrF": 1}]
+    published = {"sources": {"A": "a.org", "B": "b.org"}, "sacreBLEU": {"en-de": {"newstest2014": {"B": 30.4}}}}
+    assert "Beside others" not in card(results=[result])[0]
+    (card.folder.parent / "published.json").write_text(json.dumps(published))
+    lines = card(results=[result])[0].splitlines()
+    start = lines.index("| test set | this model | B |")
+    assert lines[start + 2] == f"| newstest2014 | {result[SACREBLEU]['value']:.1f} | 30.4 |"
+    assert "B: b.org." in lines and not any("a.org" in line for line in lines)
+    published["sacreBLEU"] = {"de-en": published["sacreBLEU"]["en-de"]}
+    (card.folder.parent / "published.json").write_text(json.dumps(published))
+    assert "Beside others" not in card(results=[result])[0], "the other direction's figures"
+
+
+def test_the_card_says_what_becomes_of_lines_as_users_type_them(card):
+    text = card(user_lines={"lines": 200, "passed": 150, "kept": 0.9512, "kinds": {"url": "9 of 18", "tag": "1 of 2"}})[
+        0
+    ]
+    assert "Of 200 lines" in text and "95.1% of those" in text and "\nurl 9 of 18, tag 1 of 2.\n" in text
+
+
+def test_the_curves_are_released_and_shown(card, tmp_path):
+    text, checkpoint, _ = card()
+    assert "curves.png" not in text
+    shutil.copytree(tiny_checkpoint(), tmp_path / "run" / "model")
+    (tmp_path / "run" / "model" / "training.json").write_text("{}")
+    (tmp_path / "run" / "curves.png").write_bytes(b"picture")
+    release_weights(tmp_path / "run", checkpoint)
+    assert (checkpoint / "curves.png").read_bytes() == b"picture"
+    assert "](curves.png)" in card()[0]
+
+
 def test_growth_names_what_is_wrong(tmp_path):
     (tmp_path / "growth.json").write_text(
         '{"runs": [{"what": "x", "step": 3, "scores": {"a": "b"}}, {"hours": true}], "because": ""}'
@@ -657,7 +691,7 @@ def test_modules_explain_themselves(run, module):
 
 
 def test_shipped_cards_begin_with_their_notice(pytestconfig):
-    cards = list((pytestconfig.rootpath / "model_cards").glob("*/README.md"))
+    cards = list((pytestconfig.rootpath / "vaswani_transformer" / "checkpoints").glob("*/README.md"))
     assert cards
     for path in cards:
         notice = json.loads((path.parent / "training.json").read_text(encoding="utf-8"))["recipe"]["notice"]

@@ -153,7 +153,7 @@ class TestReading:
     @pytest.mark.parametrize(
         ("override", "message"),
         [
-            ("seed", "wants key=value"),
+            ("seed", "expects KEY=VALUE"),
             ("data.train.1.weight=2", "data.train has 1 entries"),
             ("data.train.1={path: b.tsv}", "data.train has 1 entries"),
             ("data.train.first.weight=2", "not 'first'"),
@@ -194,10 +194,10 @@ class TestReading:
         [
             ("extends: none.yaml", FileNotFoundError, "none.yaml"),
             ("extends: [plain.yaml]", ValueError, "extends is ['plain.yaml']"),
-            ("- a list", ValueError, "holds no recipe"),
+            ("- a list", ValueError, "is not a recipe"),
             ("name: [", ValueError, "not YAML"),
-            ("name: a\nseed: 1\nname: b", ValueError, "'name' stands twice"),
-            ("extends: plain.yaml\ndata:\n  joined: 1\n  joined: 2", ValueError, "'joined' stands twice"),
+            ("name: a\nseed: 1\nname: b", ValueError, "duplicate key 'name'"),
+            ("extends: plain.yaml\ndata:\n  joined: 1\n  joined: 2", ValueError, "duplicate key 'joined'"),
         ],
     )
     def test_files_that_are_no_recipe(self, plain, text, error, message):
@@ -221,9 +221,9 @@ CONTRADICTIONS = {
     "initial and preset": (["initial=mini-en-de"], "leave out preset and vocab_size"),
     "no model": (["preset=null"], "give preset and vocab_size, or initial"),
     "no vocabulary": (["vocab_size=null"], "give preset and vocab_size, or initial"),
-    "unknown preset": (["preset=bse"], "preset 'bse' is unknown; known are base, "),
-    "vocabulary below the bytes": (["vocab_size=257"], "vocab_size is 257; 256 bytes and two"),
-    "unknown field": (["model.d_modle=64"], "model.d_modle is no field of VaswaniConfig"),
+    "unknown preset": (["preset=bse"], "preset is 'bse'; known are base, "),
+    "vocabulary below the bytes": (["vocab_size=257"], "vocab_size is 257; it should be greater than or equal to 258"),
+    "unknown field": (["model.d_modle=64"], "model.d_modle is not a field of VaswaniConfig"),
     "the tokenizer's id": (["model.pad_token_id=3"], "model.pad_token_id follows from the tokenizer"),
     "the tokenizer's size": (["model.vocab_size=400"], "model.vocab_size follows from the tokenizer"),
     "another target vocabulary": (["model.decoder_vocab_size=400"], "model.decoder_vocab_size follows from"),
@@ -233,10 +233,10 @@ CONTRADICTIONS = {
         ["model={position_encoding: learned, max_position_embeddings: 90, position_offset: 2}", "data.max_length=89"],
         "data.max_length is 89, more than the 90 learned positions",
     ),
-    "nothing to learn": (["data.train=[]"], "data.train is empty"),
-    "file and data set": (["data.train.0.dataset=a/b"], "data.train.0 needs either path or dataset"),
-    "neither": (["data.train.0={}"], "data.train.0 needs either path or dataset"),
-    "target alone": (["data.train.0={dataset: a/b, target_path: c}"], "data.train.0.target_path needs path"),
+    "nothing to learn": (["data.train=[]"], "data.train is []"),
+    "file and data set": (["data.train.0.dataset=a/b"], "data.train.0: needs either path or dataset"),
+    "neither": (["data.train.0={}"], "data.train.0: needs either path or dataset"),
+    "target alone": (["data.train.0={dataset: a/b, target_path: c}"], "data.train.0: target_path needs path"),
     "columns of plain text": (["data.validation.0.tag_column=1"], "data.validation.0: plain text (target_path) has no"),
     "a file's config": (["data.train.0.config=de-en"], "data.train.0: config, split and revision belong to dataset"),
     "a file's revision": (["data.train.0.revision=main"], "data.train.0: config, split and revision belong to"),
@@ -244,17 +244,36 @@ CONTRADICTIONS = {
     "a name in TSV": (["data.train.0.source_column=en"], "data.train.0: columns of tab-separated text are numbers"),
     "tags alone": (["data.train.0.tags=[a]"], "data.train.0: tags and tag_column need each other"),
     "tag_column alone": (["data.train.0.tag_column=2"], "data.train.0: tags and tag_column need each other"),
-    "no weight": (["data.train.0.weight=0"], "data.train.0.weight is 0; leave the source out"),
+    "no weight": (["data.train.0.weight=0"], "data.train.0.weight is 0; it should be greater than 0"),
     "no number as weight": (["data.train.0.weight=.nan"], "data.train.0.weight is nan"),
     "fewer than none": (["data.train.0.held_out=-1"], "data.train.0.held_out is -1"),
-    "held out of validation": (["data.validation.0.held_out=1"], "held_out and weight belong to data.train"),
-    "a test set's weight": (["data.test=[{path: a.tsv, weight: 2}]"], "data.test.0: held_out and weight belong to"),
-    "held out of a stream": (["data.streaming=true", "data.train.0.held_out=9"], "held_out cannot be drawn from a str"),
-    "a joined stream": (["data.streaming=true", "data.joined=0.1"], "data.joined cannot be drawn from a stream"),
-    "all merges undone": (["data.bpe_dropout=1"], "data.bpe_dropout is 1; it must be below 1"),
-    "joined": (["data.joined=-0.1"], "data.joined is -0.1; it must not be below 0"),
+    "held out of validation": (
+        ["data.validation.0.held_out=1"],
+        "validation.0: held_out, weight and",
+    ),
+    "a test set's weight": (
+        ["data.test=[{path: a.tsv, weight: 2}]"],
+        "test.0: held_out, weight and",
+    ),
+    "held out of a stream": (
+        ["data.streaming=true", "data.train.0.held_out=9"],
+        "held_out pairs cannot be",
+    ),
+    "the same name twice": (
+        ["data.train=[{path: a.tsv, name: A, held_out: 1}, {path: b.tsv, name: A, held_out: 1}]"],
+        "two sources with held_out have the same name",
+    ),
+    "an unknown variation": (["data.variations.colour=0.1"], "data.variations.colour"),
+    "a negative variation": (["data.variations.capitals=-1"], "data.variations.capitals is -1"),
+    "tokenizer lines of a test": (["data.test=[{path: a, tokenizer_lines: 3}]"], "test.0: held_out, weight and token"),
+    "a schedule for none": (
+        ["optimisation.optimiser=schedule_free", "optimisation.cooldown_steps=5"],
+        "optimisation: cooldown_steps needs a schedule",
+    ),
+    "all merges undone": (["data.bpe_dropout=1"], "data.bpe_dropout is 1; it should be less than 1"),
+    "joined": (["data.joined=-0.1"], "data.joined is -0.1; it should be greater than or equal to 0"),
     "seed": (["seed=-1"], "seed is -1"),
-    "momentum": (["optimisation.adam_beta2=1.0"], "optimisation.adam_beta2 is 1.0; it must be below 1"),
+    "momentum": (["optimisation.adam_beta2=1.0"], "optimisation.adam_beta2 is 1.0; it should be less than 1"),
     "negative momentum": (["optimisation.adam_beta1=-0.1"], "optimisation.adam_beta1 is -0.1"),
     "workers": (["optimisation.workers=-1"], "optimisation.workers is -1"),
     "negative cooldown": (["optimisation.cooldown_steps=-1"], "optimisation.cooldown_steps is -1"),
@@ -265,10 +284,10 @@ CONTRADICTIONS = {
     "negative samples": (["checkpointing.samples=-1"], "checkpointing.samples is -1"),
     "compiled checkpointing": (
         ["optimisation.compile=true", "optimisation.gradient_checkpointing=true"],
-        "compile and gradient_checkpointing do not go together",
+        "compile and gradient_checkpointing do not work together",
     ),
     **{
-        key: ([f"{key}=0"], f"{key} is 0; it must be above 0")
+        key: ([f"{key}=0"], f"{key} is 0; it should be greater than 0")
         for key in (
             *("data.max_length", "data.max_ratio", "data.window", "data.tokenizer_lines"),
             *("optimisation.max_steps", "optimisation.batch_tokens", "optimisation.micro_batches"),

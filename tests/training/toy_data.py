@@ -119,7 +119,7 @@ def finish(process: multiprocessing.Process, log: Path, seconds: float = 120) ->
 def _context():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["toy_data"])
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
     with mock.patch.dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
         forkserver.ensure_running()
     return context

@@ -159,7 +159,7 @@ def sharded(toy, cache, one, tmp_path_factory):
 def test_shards_go_on_from_one_process(one, sharded):
     folder, results = sharded
     assert [code for code, _ in results] == [0, 0], results
-    assert f"going on from {folder / 'run' / 'checkpoint-0000003'}" in results[0][1]
+    assert f"resuming from {folder / 'run' / 'checkpoint-0000003'}" in results[0][1]
     assert "sacreBLEU" in results[0][1] and "sacreBLEU" not in results[1][1]
     assert_like(folder / "run", one)
 

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -19,12 +21,17 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import train
 from training.average import average_checkpoints
+from training.batches import Place
 from training.checkpoint import CheckpointError, checkpoints, is_damaged
 from training.files import whole_file, whole_folder
-from training.optimisation import build_optimisers, divergence, learning_rate
+from training.meter import DivergenceError
+from training.optimisation import build_optimisers, divergence, hide_averages, learning_rate
 from training.recipe import Optimisation, load_recipe
 from training.report import Report
-from training.train import PLACE, DivergenceError, Run
+from training.train import Run
+
+
+PROGRESS = ("step", "epoch", "batch", "losses", "seconds")
 
 
 STEPS = 12  # of the toy recipe, which saves at 3, 6, 9 and 12 and logs at 2, 4, ...
@@ -165,14 +172,14 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, who
         killed += code != 0
     code, text = finish(start(command, log), log)
     assert code == 0, text
-    assert killed >= 3 and "going on from" in text
+    assert killed >= 3 and "resuming from" in text
     assert_same_run(output, whole)
 
 
 def test_sigterm_saves_and_says_how_to_go_on(stopped):
     output, code, text = stopped
     assert code == 1
-    assert "Stopped after step 5, which is saved; the same command goes on from there." in text
+    assert "Stopped after step 5, which is saved; the same command resumes there." in text
     assert "Traceback" not in text
     assert names(output)[-1] == "checkpoint-0000005"
 
@@ -223,7 +230,7 @@ def test_every_flipped_bit_of_a_checkpoint_is_found(whole, tmp_path):
             flip_byte(file, rng.randrange(len(content)), rng.randrange(8))
             if is_damaged(folder) is None:  # then it says what it said
                 found = json.loads((folder / "state.json").read_text())
-                assert file.name == "state.json" and all(found[key] == place[key] for key in PLACE)
+                assert file.name == "state.json" and all(found[key] == place[key] for key in PROGRESS)
             file.write_bytes(content)
         file.write_bytes(content[:-1])
         assert is_damaged(folder), f"{file} is cut off"
@@ -236,9 +243,9 @@ def test_every_flipped_bit_of_a_checkpoint_is_found(whole, tmp_path):
 def test_a_damaged_checkpoint_is_left_out_and_the_one_before_is_used(toy, cache, whole, tmp_path, capsys):
     output = copy_run(whole, tmp_path / "run")
     flip_byte(output / "checkpoint-0000012" / "model.safetensors")
-    with pytest.warns(UserWarning, match=r"checkpoint-0000012 is left out: model\.safetensors has changed"):
+    with pytest.warns(UserWarning, match=r"checkpoint-0000012 is skipped: model\.safetensors has changed"):
         run_here(toy, output, cache=cache)
-    assert f"going on from {output / 'checkpoint-0000009'}" in capsys.readouterr().out
+    assert f"resuming from {output / 'checkpoint-0000009'}" in capsys.readouterr().out
     assert_same_run(output, whole)
 
 
@@ -247,7 +254,7 @@ def test_damage_everywhere_is_an_error(toy, cache, whole, tmp_path):
     output = copy_run(whole, tmp_path / "run")
     for folder in checkpoints(output):
         (folder / "state.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"No checkpoint in .*run can be gone on from; move them away"):
+    with pytest.raises(CheckpointError, match=r"No checkpoint in .*run can be resumed. Move them away"):
         run_here(toy, output, cache=cache)
 
 
@@ -262,7 +269,7 @@ def test_damaged_weights_are_not_averaged(toy, cache, whole, tmp_path):
 def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_path):
     output = copy_run(whole, tmp_path / "run")
     overrides = ["seed=1", "data.max_length=64", "optimisation.adam_beta2=0.99", "optimisation.max_steps=14"]
-    with pytest.raises(ValueError, match="different are: (.*)[.] Set") as error:
+    with pytest.raises(ValueError, match="These keys differ: (.*)[.] Set") as error:
         run_here(toy, output, *overrides, cache=cache)
     assert "data.max_length, seed, optimisation.adam_beta2. Set" in str(error.value)
     run_here(toy, output, "optimisation.max_steps=14", "optimisation.micro_batches=2", "name=longer", cache=cache)
@@ -290,7 +297,7 @@ def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path
 )
 def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
     if "streaming" in settings[0]:
-        settings = [*settings, "data.train.0.held_out=0", "data.joined=0.0"]
+        settings = [*settings, "data.train.0.held_out=0"]
     for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
         run_here(toy, output, f"optimisation.max_steps={steps}", *settings, cache=cache)
     losses = logged(tmp_path / "run")
@@ -303,11 +310,10 @@ def test_bpe_dropout_cuts_each_epochs_tokens_anew(toy, cache, tmp_path):
     overrides = ["data.bpe_dropout=0.3", "optimisation.max_steps=1"]
     run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
     lengths = []
-    for run.epoch in (0, 1, 0):
-        run.step = run.batch = 0
-        (pairs, _), _ = next(run._batches())
-        lengths.append(pairs.lengths.tolist())
-    whole = run.corpus.epoch(0)[0].lengths.sum()
+    for epoch in (0, 1, 0):
+        batch = next(run.batches(Place(0, epoch, 0)))
+        lengths.append(batch.pairs.lengths.tolist())
+    whole = run.data.corpus.epoch(0)[0].lengths.sum()
     assert lengths[0] == lengths[2] != lengths[1]
     assert np.sum(lengths[0]) > 1.1 * whole
 
@@ -396,7 +402,7 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     parameters = dict(run.model.named_parameters())
     assert all(torch.equal(parameters[name], expected[name]) for name in parameters)
     assert run.config.dropout == 0.3
-    assert run.tokenizer.get_vocab() == AutoTokenizer.from_pretrained(whole / "model").get_vocab()
+    assert run.data.tokenizer.get_vocab() == AutoTokenizer.from_pretrained(whole / "model").get_vocab()
     run.train()
     run.finish()
     tokenizers = [json.loads((each / "model" / "tokenizer.json").read_text()) for each in (tmp_path, whole)]
@@ -416,19 +422,19 @@ def assert_finite(run: Path):
 def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, tmp_path, monkeypatch):
     """Even where many steps pass between two reports."""
     run = Run(load_recipe(toy / "recipe.yaml", ["checkpointing.log_steps=50"]), toy, tmp_path, cache)
-    batches, original = {}, Run._loss
+    batches, original = {}, Run.loss
 
-    def loss(self, batch, count):
-        if self.model.training:
-            batches[self.step] = batch["labels"]
-        return original(self, batch, count) * (math.nan if self.step == 4 else 1)
+    def loss(self, model, part, tokens):
+        if model.training:
+            batches[self.place.step + 1] = part["labels"]
+        return original(self, model, part, tokens) * (math.nan if model.training and self.place.step == 3 else 1)
 
-    monkeypatch.setattr(Run, "_loss", loss)
-    with pytest.raises(DivergenceError, match=r"nan at step 4 \(epoch 0, batch 4\); .*not_finite.tsv holds"):
+    monkeypatch.setattr(Run, "loss", loss)
+    with pytest.raises(DivergenceError, match=r"nan at step 4 \(epoch 0, batch 4\)[.] .*not_finite.tsv holds"):
         run.train()
     named = [line.split("\t")[1] for line in (tmp_path / "not_finite.tsv").read_text().splitlines()]
     rows = [row[row != -100] for row in batches[4]]
-    assert sorted(named) == sorted(run.tokenizer.batch_decode(rows, skip_special_tokens=True))
+    assert sorted(named) == sorted(run.data.tokenizer.batch_decode(rows, skip_special_tokens=True))
     assert names(tmp_path) == ["checkpoint-0000003"]
     assert_finite(tmp_path)
 
@@ -437,7 +443,7 @@ def test_weights_that_are_no_numbers_are_not_saved(toy, cache, tmp_path):
     """A gradient can overflow where the loss does not; the next loss would come after the checkpoint."""
     run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path, cache)
     weight = next(weight for name, weight in run.model.named_parameters() if name.endswith("fc2.weight"))
-    weight.register_hook(lambda gradient: gradient * (math.nan if run.step == 6 else 1))
+    weight.register_hook(lambda gradient: gradient * (math.nan if run.place.step == 5 else 1))
     with pytest.raises(CheckpointError, match=r"0000006 is not written: model\..*fc2\.weight.* not finite"):
         run.train()
     assert names(tmp_path) == ["checkpoint-0000003"]
@@ -473,3 +479,106 @@ def test_a_folder_takes_the_place_of_another(tmp_path):
         with whole_folder(tmp_path / "result") as folder:
             (folder / text).write_text(text)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["result", "result/new"]
+
+
+# Power cuts and two at a time ----------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    """A power cut keeps names and loses contents that were not synced."""
+    events = []
+
+    def fsync(descriptor):
+        events.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+
+    def replace(source, target):
+        events.append(("rename", str(target)))
+        original(source, target)
+
+    original = os.replace
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    with whole_file(tmp_path / "file") as partial:
+        partial.write_text("text")
+    folder = str(tmp_path)
+    assert events == [("sync", f"{folder}/file.partial"), ("rename", f"{folder}/file"), ("sync", folder)]
+    events.clear()
+    with whole_folder(tmp_path / "folder") as partial:
+        (partial / "inside").write_text("text")
+    synced = [("sync", f"{folder}/folder.partial/inside"), ("sync", f"{folder}/folder.partial")]
+    assert events == [*synced, ("rename", f"{folder}/folder"), ("sync", folder)]
+
+
+def test_a_checkpoint_is_pruned_only_when_the_next_is_on_the_disk(toy, cache, tmp_path, monkeypatch):
+    synced, removed = set(), []
+    original, remove = os.fsync, shutil.rmtree
+
+    def fsync(descriptor):
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        original(descriptor)
+
+    def rmtree(path, *args, **kwargs):
+        if Path(path).name.startswith("checkpoint-") and Path(path).name[-1].isdigit():
+            removed.append((Path(path).name, {name for name in synced if name.endswith("model.safetensors")}))
+        remove(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    run_here(toy, tmp_path, "checkpointing.average_last=1", cache=cache)
+    assert [name for name, _ in removed] == ["checkpoint-0000003", "checkpoint-0000006"]
+    for (_, files), newest in zip(removed, ("checkpoint-0000009", "checkpoint-0000012"), strict=True):
+        assert any(newest in name for name in files)
+
+
+@pytest.mark.parametrize("file", ["recipe.json", "tokenizer/tokenizer.json"])
+def test_an_empty_prepared_file_counts_as_missing(toy, cache, tmp_path, file):
+    overrides = ["optimisation.max_steps=2"]
+    run_here(toy, tmp_path, *overrides, cache=cache)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(b"")
+    run_here(toy, tmp_path, *overrides, cache=cache)
+    assert (tmp_path / file).read_bytes() == content
+
+
+def test_a_damaged_tokenizer_is_named(toy, cache, tmp_path):
+    run_here(toy, tmp_path, "optimisation.max_steps=1", cache=cache)
+    (tmp_path / "tokenizer" / "tokenizer.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tokenizer is damaged .* Delete it"):
+        run_here(toy, tmp_path, "optimisation.max_steps=1", cache=cache)
+
+
+def test_a_torn_line_of_the_log_is_dropped(toy, cache, tmp_path):
+    run_here(toy, tmp_path, "optimisation.max_steps=4", cache=cache)
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(log.read_bytes() + b"\0" * 40 + b"\n")
+    run_here(toy, tmp_path, "optimisation.max_steps=6", cache=cache)
+    assert list(logged(tmp_path)) == [2, 4, 6]
+
+
+def test_two_runs_do_not_share_a_folder(toy, cache, tmp_path):
+    run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path / "run", cache)
+    log = tmp_path / "out"
+    code, text = finish(start(arguments(toy, tmp_path / "run", cache=cache), log), log)
+    assert code == 2 and "Another process is training in" in text and "Traceback" not in text
+    run.lock.release()
+
+
+def test_control_c_while_data_are_prepared_ends_in_a_sentence(toy, tmp_path):
+    log, before = tmp_path / "out", partial(interrupt, 1, str(tmp_path / "run" / "tokenizer"), signal.SIGINT)
+    code, text = finish(start(arguments(toy, tmp_path / "run"), log, before=before), log)
+    assert code == 1 and "Stopped before the first step" in text and "Traceback" not in text
+
+
+def test_schedule_free_resumes_where_it_was_and_saves_its_averages(toy, cache, tmp_path):
+    settings = ["optimisation.optimiser=schedule_free", "checkpointing.average_last=1"]
+    for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
+        run = run_here(toy, output, f"optimisation.max_steps={steps}", *settings, cache=cache)
+    assert logged(tmp_path / "run") == pytest.approx(logged(tmp_path / "whole"), rel=1e-5)
+    [group] = run.optimisers[0].param_groups
+    assert group["k"] == 6 and not group["train_mode"]
+    saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    for name, weight in run.model.named_parameters():
+        if name in saved:
+            torch.testing.assert_close(saved[name], weight)
+    hide_averages(run.optimisers)
+    assert any(not torch.equal(saved[name], weight) for name, weight in run.model.named_parameters() if name in saved)

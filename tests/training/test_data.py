@@ -6,7 +6,6 @@ import lzma
 import os
 import signal
 from collections import Counter
-from dataclasses import replace
 from itertools import islice, pairwise
 from multiprocessing import get_context
 
@@ -18,25 +17,20 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
-from toy_data import WORDS, toy_pairs
+from toy_data import toy_pairs
 from transformers import PreTrainedTokenizerFast
 
 from training import data as data_module
 from training.data import (
     CachedCorpus,
-    CutPairs,
-    JoinedPairs,
     StreamedCorpus,
     TokenisedPairs,
     cached,
-    held_out_pairs,
-    hold_out,
+    cut_pairs,
     in_memory,
-    iterate_pairs,
-    read_pairs,
     tokenise,
-    training_pairs,
 )
+from training.parallel_text import held_out_pairs, hold_out, iterate_pairs, read_pairs, training_pairs
 from training.recipe import Data, Source
 from training.subwords import Merges
 from vaswani_transformer.tokenization import learn_tokenizer
@@ -53,7 +47,12 @@ def tokenizer():
 
 def write(path, pairs=PAIRS):
     path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
-    return Source(path.name)
+    return Source(path=path.name)
+
+
+def filters(**settings) -> Data:
+    """What `tokenise` asks of a recipe's data."""
+    return Data(train=[Source(path="text.tsv")], **settings)
 
 
 def ids(pairs: TokenisedPairs, indices=None) -> list[tuple[list[int], list[int]]]:
@@ -76,13 +75,13 @@ def test_reads_tab_separated_text_however_compressed(tmp_path, ending, compress)
     pairs = [("ä b", "ü\u2028 d"), ("e\x85f", "g"), *PAIRS]
     text = "".join(f"{number}\t{s}\t{t}\r\n" for number, (s, t) in enumerate(pairs))
     (tmp_path / f"text.tsv{ending}").write_bytes(compress(text.encode()))
-    assert read_pairs(Source(f"text.tsv{ending}", source_column=1, target_column=2), tmp_path) == pairs
+    assert read_pairs(Source(path=f"text.tsv{ending}", source_column=1, target_column=2), tmp_path) == pairs
 
 
 def test_reads_two_plain_files_and_names_the_shorter(tmp_path):
     (tmp_path / "text.en.gz").write_bytes(gzip.compress(b"one\ttab\n\nthree"))
     (tmp_path / "text.de").write_text("eins\n\ndrei\n", encoding="utf-8")
-    source = Source("text.en.gz", target_path="text.de")
+    source = Source(path="text.en.gz", target_path="text.de")
     assert read_pairs(source, tmp_path) == [("one\ttab", "eins"), ("", ""), ("three", "drei")]
     with (tmp_path / "text.de").open("a") as file:
         file.write("vier\n")
@@ -93,7 +92,7 @@ def test_reads_two_plain_files_and_names_the_shorter(tmp_path):
 def test_reads_json_lines_with_columns_inside_others(tmp_path):
     rows = [{"translation": {"en": s, "de": t}, "meta": {"kind": "ab"[i % 2]}} for i, (s, t) in enumerate(PAIRS)]
     (tmp_path / "text.jsonl.xz").write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
-    source = Source("text.jsonl.xz", source_column="translation.en", target_column="translation.de")
+    source = Source(path="text.jsonl.xz", source_column="translation.en", target_column="translation.de")
     assert read_pairs(source, tmp_path) == PAIRS
     source.tag_column, source.tags = "meta.kind", ["b"]
     assert read_pairs(source, tmp_path) == PAIRS[1::2]
@@ -125,7 +124,7 @@ def test_reads_a_data_set_folder_as_the_hub_holds_it(tmp_path, monkeypatch, stre
 def test_keeps_tagged_lines_only(tmp_path):
     lines = [f"{s}\t{t}\t{['good', 'bad', 'fair'][i % 3]}\n" for i, (s, t) in enumerate(PAIRS)]
     (tmp_path / "text.tsv").write_text("".join(lines), encoding="utf-8")
-    source = Source("text.tsv", tag_column=2, tags=["good", "fair"])
+    source = Source(path="text.tsv", tag_column=2, tags=["good", "fair"])
     assert read_pairs(source, tmp_path) == [pair for i, pair in enumerate(PAIRS) if i % 3 != 1]
 
 
@@ -146,17 +145,17 @@ def test_bad_lines_are_named(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     columns = {"source_column": "en", "target_column": "de"} if "json" in name else {}
     with pytest.raises(ValueError, match=message):
-        read_pairs(Source(name, **columns), tmp_path)
+        read_pairs(Source(path=name, **columns), tmp_path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.tsv\.xz"):
-        read_pairs(Source("none.tsv.xz"), tmp_path)
+        read_pairs(Source(path="none.tsv.xz"), tmp_path)
 
 
 def test_reads_no_further_than_asked(tmp_path):
     (tmp_path / "text.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in PAIRS[:5]).encode() + b"\xff" * 100_000)
-    assert list(islice(iterate_pairs(Source("text.tsv"), tmp_path), 5)) == PAIRS[:5]
+    assert list(islice(iterate_pairs(Source(path="text.tsv"), tmp_path), 5)) == PAIRS[:5]
 
 
 # Setting apart -------------------------------------------------------------------------------------------------------
@@ -175,9 +174,9 @@ def test_held_out_pairs_come_in_through_no_source(tmp_path, tokenizer):
     """Not as they are, nor one side of them with another."""
     write(tmp_path / "one.tsv")
     write(tmp_path / "two.tsv", [*PAIRS, *((s, "anderes.") for s, _ in PAIRS), *(("other.", t) for _, t in PAIRS)])
-    data = Data([Source("one.tsv", held_out=15), Source("two.tsv")])
-    held_out = held_out_pairs(data, tmp_path, seed=1)
-    assert len(held_out) == 15
+    data = Data(train=[Source(path="one.tsv", held_out=15), Source(path="two.tsv")])
+    [(name, held_out)] = held_out_pairs(data, tmp_path, seed=1).items()
+    assert name == "one.tsv, held out" and len(held_out) == 15
     sources, targets = (set(side) for side in zip(*held_out, strict=True))
     left = [pair for source in data.train for pair in training_pairs(source, tmp_path, held_out)]
     everything = [pair for source in data.train for pair in read_pairs(source, tmp_path)]
@@ -207,8 +206,8 @@ def test_filters_count_what_they_drop():
         ("x" * 11, "xx"),
     ]
     dropped = Counter()
-    batches = list(tokenise(pairs, tokenizer, Data([], max_length=100, max_ratio=3.0), dropped, at_once=3))
-    kept = TokenisedPairs([pa.Table.from_batches(batches)])
+    batches = list(tokenise(pairs, tokenizer, filters(max_length=100, max_ratio=3.0), dropped, at_once=3))
+    kept = TokenisedPairs.from_tables([pa.Table.from_batches(batches)])
     assert [tuple(lengths) for lengths in kept.lengths.tolist()] == [(5, 5), (99, 99), (10, 3), (11, 4), (12, 4)]
     assert dropped == {"empty": 2, "longer than max_length": 1, "beyond max_ratio": 2}
 
@@ -220,7 +219,7 @@ def test_tokens_are_those_of_each_side_and_none_is_padding():
     tokenizer = VaswaniTokenizer.of(source, target, pad_token="<pad>", eos_token="</s>")
     expected = [(tokenizer(text).input_ids, tokenizer(text_target=text).input_ids) for text in texts]
     tokenizer(texts, text_target=texts, padding=True)
-    found = in_memory([(text, text) for text in texts], tokenizer, Data([], max_ratio=1e9))
+    found = in_memory([(text, text) for text in texts], tokenizer, filters(max_ratio=1e9))
     assert ids(found) == expected
     assert any(source != target for source, target in expected)
 
@@ -230,7 +229,7 @@ def test_tokens_are_those_of_each_side_and_none_is_padding():
 def test_the_cache_holds_what_the_tokenizer_says(tmp_path_factory, tokenizer, pairs, at):
     """Read from the disk, in batches of any size, as the tokenizer encodes each text alone."""
     folder = tmp_path_factory.mktemp("cache")
-    data = Data([], max_length=10_000, max_ratio=1e9)
+    data = filters(max_length=10_000, max_ratio=1e9)
     expected = [tuple(tokenizer(text).input_ids for text in pair) for pair in pairs if all(pair)]
     file = folder / "pairs.arrow"
     with pa.OSFile(str(file), "wb") as sink:
@@ -238,15 +237,16 @@ def test_the_cache_holds_what_the_tokenizer_says(tmp_path_factory, tokenizer, pa
         with pa.ipc.new_stream(sink, batches[0].schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-    mapped = TokenisedPairs([pa.ipc.open_stream(pa.memory_map(str(file))).read_all()])
+    table = pa.ipc.open_stream(pa.memory_map(str(file))).read_all()
+    mapped, keys = TokenisedPairs.from_tables([table]), table["key"].to_pylist()
     assert ids(mapped) == ids(in_memory(pairs, tokenizer, data)) == expected
     assert mapped.lengths.tolist() == [[len(s), len(t)] for s, t in expected]
-    assert [expected.index(pair) for pair in expected] == [mapped.keys.tolist().index(k) for k in mapped.keys.tolist()]
+    assert [expected.index(pair) for pair in expected] == [keys.index(key) for key in keys]
 
 
 def test_indices_count_across_sources(tmp_path, tokenizer):
     parts = PAIRS[:7], PAIRS[7:8], PAIRS[8:]
-    data = Data([write(tmp_path / f"{i}.tsv", part) for i, part in enumerate(parts)])
+    data = Data(train=[write(tmp_path / f"{i}.tsv", part) for i, part in enumerate(parts)])
     corpus = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "cache", seed=1)
     assert ids(corpus.pairs) == [tuple(tokenizer(text).input_ids for text in pair) for pair in PAIRS]
 
@@ -267,7 +267,7 @@ def written(tmp_path, monkeypatch):
 
 def test_text_is_tokenised_once(tmp_path, tokenizer, written):
     pairs = [*PAIRS, ("", "leer"), ("one " * 200, "eins")]
-    data = Data([write(tmp_path / "text.tsv", pairs)])
+    data = Data(train=[write(tmp_path / "text.tsv", pairs)])
     arguments = tmp_path, tokenizer, data, [], tmp_path / "cache"
     table, dropped = cached(data.train[0], *arguments)
     again, dropped_again = cached(data.train[0], *arguments)
@@ -281,10 +281,10 @@ def test_text_is_tokenised_once(tmp_path, tokenizer, written):
     ["other text", "another file", "max_length", "max_ratio", "a pair held out", "a tag", "a column", "tokenizer"],
 )
 def test_what_the_cache_depends_on_makes_a_new_one(tmp_path, tokenizer, written, change):
-    source = Source("text.tsv", source_column=0, target_column=1, tag_column=0, tags=["one"])
+    source = Source(path="text.tsv", source_column=0, target_column=1, tag_column=0, tags=["one"])
     for name in ("text.tsv", "other.tsv"):
         (tmp_path / name).write_text("one\teins\tI\ntwo\tzwei\tII\n", encoding="utf-8")
-    data, held_out = Data([source]), []
+    data, held_out = Data(train=[source]), []
     cached(source, tmp_path, tokenizer, data, held_out, tmp_path / "cache")
     if change == "other text":
         (tmp_path / "text.tsv").write_text("one\tzwei\tI\ntwo\teins\tII\n", encoding="utf-8")
@@ -316,7 +316,7 @@ def _write_until_killed(folder, tokenizer, data):
 
 
 def test_a_killed_writer_leaves_nothing_that_is_taken_for_whole(tmp_path, tokenizer):
-    data = Data([write(tmp_path / "text.tsv")])
+    data = Data(train=[write(tmp_path / "text.tsv")])
     # Forked, so as not to wait for imports; the child does nothing but write and die.
     process = get_context("fork").Process(target=_write_until_killed, args=(tmp_path, tokenizer, data))
     process.start()
@@ -324,7 +324,7 @@ def test_a_killed_writer_leaves_nothing_that_is_taken_for_whole(tmp_path, tokeni
     assert process.exitcode == -signal.SIGKILL
     assert any((tmp_path / "cache").iterdir()), "killed before it wrote anything"
     table, _ = cached(data.train[0], tmp_path, tokenizer, data, [], tmp_path / "cache")
-    assert ids(TokenisedPairs([table])) == ids(in_memory(PAIRS, tokenizer, data))
+    assert ids(TokenisedPairs.from_tables([table])) == ids(in_memory(PAIRS, tokenizer, data))
 
 
 def _write_slowly(folder, tokenizer, data, counts, barrier):
@@ -340,7 +340,7 @@ def _write_slowly(folder, tokenizer, data, counts, barrier):
 
 
 def test_processes_that_come_at_once_share_one_cache(tmp_path, tokenizer):
-    data, context = Data([write(tmp_path / "text.tsv")]), get_context("fork")
+    data, context = Data(train=[write(tmp_path / "text.tsv")]), get_context("fork")
     counts, barrier = context.Value("i"), context.Barrier(3)
     processes = [
         context.Process(target=_write_slowly, args=(tmp_path, tokenizer, data, counts, barrier)) for _ in range(3)
@@ -355,9 +355,9 @@ def test_processes_that_come_at_once_share_one_cache(tmp_path, tokenizer):
 
 def test_a_source_without_pairs_is_named(tmp_path, tokenizer):
     (tmp_path / "text.tsv").write_text("one\teins\tgood\n", encoding="utf-8")
-    source = Source("text.tsv", name="The corpus", tag_column=2, tags=["Good"])
+    source = Source(path="text.tsv", name="The corpus", tag_column=2, tags=["Good"])
     with pytest.raises(ValueError, match=r"The corpus has no pairs tagged \['Good'\]"):
-        CachedCorpus(Data([source]), tmp_path, tokenizer, [], tmp_path / "cache", 1)
+        CachedCorpus(Data(train=[source]), tmp_path, tokenizer, [], tmp_path / "cache", 1)
     assert not list((tmp_path / "cache").glob("*.arrow*"))
 
 
@@ -367,7 +367,7 @@ def test_a_source_without_pairs_is_named(tmp_path, tokenizer):
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.25, 2.0), (2.6, 0.5)])
 def test_weights_say_how_often_an_epoch_takes_each_pair(tmp_path, tokenizer, weights):
     parts = PAIRS[:20], PAIRS[20:50]
-    data = Data([write(tmp_path / f"{i}.tsv", part) for i, part in enumerate(parts)])
+    data = Data(train=[write(tmp_path / f"{i}.tsv", part) for i, part in enumerate(parts)])
     for source, weight in zip(data.train, weights, strict=True):
         source.weight = weight
     corpus = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "cache", seed=1)
@@ -386,7 +386,7 @@ def test_weights_say_how_often_an_epoch_takes_each_pair(tmp_path, tokenizer, wei
 
 def test_repetitions_are_dropped_and_counted(tmp_path, tokenizer):
     one, two = [*PAIRS[:10], *PAIRS[:3]], [*PAIRS[5:20], (PAIRS[0][0], PAIRS[1][1])]
-    data = Data([write(tmp_path / "one.tsv", one), write(tmp_path / "two.tsv", two)], max_ratio=100.0)
+    data = Data(train=[write(tmp_path / "one.tsv", one), write(tmp_path / "two.tsv", two)], max_ratio=100.0)
     corpus = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "cache", seed=1)
     pairs, taken = corpus.epoch(0)
     kept = ids(pairs, taken)
@@ -396,33 +396,27 @@ def test_repetitions_are_dropped_and_counted(tmp_path, tokenizer):
     assert "21 training pairs" in corpus.describe() and "8 repeated" in corpus.describe()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_joined_pairs_are_the_tokens_of_the_joined_text(tokenizer, data):
-    words = st.lists(st.sampled_from([*WORDS, *WORDS.values(), "naïve", "日本", "42", "it's"]), min_size=1, max_size=5)
-    texts = st.builds(lambda some, end: " ".join(some) + end, words, st.sampled_from([".", "", "?!"]))
-    pairs = data.draw(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-    places = np.array(data.draw(st.lists(st.tuples(*2 * [st.integers(0, len(pairs) - 1)]), min_size=1, max_size=6)))
-    limit = data.draw(st.integers(4, 40))
-    single = in_memory(pairs, tokenizer, Data([], max_length=1000, max_ratio=1000.0))
-    joined = JoinedPairs(single, places, limit)
-    texts = [tuple(f"{one} {two}" for one, two in zip(pairs[a], pairs[b], strict=True)) for a, b in places]
-    expected = [tuple(tokenizer(text).input_ids for text in pair) for pair in texts]
-    expected = [pair for pair in expected if max(map(len, pair)) <= limit]
-    assert ids(joined) == ids(single) + expected
-    assert joined.lengths.tolist() == [[len(s), len(t)] for s, t in ids(joined)]
-
-
-def test_an_epoch_has_the_share_of_joined_pairs(tmp_path, tokenizer):
-    data = Data([write(tmp_path / "text.tsv", [*PAIRS, *PAIRS])], joined=0.5)
+def test_an_epoch_has_the_variations_and_texts_of_several_that_were_asked_for(tmp_path, tokenizer):
+    data = Data(train=[write(tmp_path / "text.tsv")], joined=1.0, variations={"capitals": 1.0}, max_length=1000)
     corpus = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "cache", seed=1)
-    pairs, taken = corpus.epoch(0)
-    assert len(taken) == len(corpus) == len(PAIRS) * 3 // 2
-    single = [tuple(tokenizer(text).input_ids for text in pair) for pair in PAIRS]
-    both = {tuple(a[:-1] + b for a, b in zip(p, q, strict=True)).__repr__() for p in single for q in single}
-    joined = ids(pairs, taken[len(PAIRS) :])
-    assert all(repr(pair) in both for pair in joined)
-    assert len({repr(pair) for pair in joined}) > 20
+    texts = [tuple(tokenizer.decode(side, skip_special_tokens=True) for side in pair) for pair in ids(corpus.pairs)]
+    assert {(source.upper(), target.upper()) for source, target in PAIRS} < set(texts)
+    assert sum(source.count(".") > 1 for source, _ in texts) > 50
+    again = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "other", seed=1)
+    assert ids(again.pairs) == ids(corpus.pairs), "another process would train on other text"
+    other = CachedCorpus(data, tmp_path, tokenizer, [], tmp_path / "cache", seed=2)
+    assert ids(other.pairs) != ids(corpus.pairs), "the cache gives one seed's text to another"
+
+
+@pytest.mark.parametrize("content", [b"", b"ARROW", None])
+def test_a_torn_cache_file_is_written_again(tmp_path, tokenizer, content):
+    data = Data(train=[write(tmp_path / "text.tsv")])
+    cached(data.train[0], tmp_path, tokenizer, data, [], tmp_path / "cache")
+    [path] = (tmp_path / "cache").glob("*.arrow")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    cached(data.train[0], tmp_path, tokenizer, data, [], tmp_path / "cache")
+    assert path.read_bytes() == whole
 
 
 # Cutting tokens ------------------------------------------------------------------------------------------------------
@@ -457,19 +451,20 @@ def test_tokens_are_cut_into_what_they_were_merged_from_as_often_as_asked(tokeni
 
 
 def test_cut_pairs_are_other_ones_in_each_epoch_and_within_the_limit(tmp_path, tokenizer):
-    data = Data([write(tmp_path / "text.tsv")], bpe_dropout=0.5, max_length=20)
+    data = Data(train=[write(tmp_path / "text.tsv")], bpe_dropout=0.5, max_length=20)
     pairs = in_memory(PAIRS, tokenizer, data)
-    first, again, other = (
-        CutPairs(pairs, np.arange(len(pairs)), Merges(tokenizer), data, np.random.default_rng(seed))
+    (first, kept), (again, _), (other, _) = (
+        cut_pairs(pairs, np.arange(len(pairs)), Merges(tokenizer), data, np.random.default_rng(seed))
         for seed in (1, 1, 2)
     )
     assert ids(first) == ids(again) != ids(other)
     assert first.lengths.tolist() == [[len(s), len(t)] for s, t in ids(first)]
-    kept = set(first.kept.tolist())
+    kept = set(kept.tolist())
     assert 0 < len(kept) < len(pairs)
     assert all((max(map(len, pair)) <= 20) == (i in kept) for i, pair in enumerate(ids(first)))
     with pytest.raises(ValueError, match=r"data\.max_length .* data\.bpe_dropout"):
-        CutPairs(pairs, np.arange(5), Merges(tokenizer), replace(data, max_length=1), np.random.default_rng(1))
+        data.max_length = 1
+        cut_pairs(pairs, np.arange(5), Merges(tokenizer), data, np.random.default_rng(1))
 
 
 def test_what_is_not_one_byte_pair_encoding_cannot_be_cut(tokenizer):
@@ -486,7 +481,9 @@ def test_what_is_not_one_byte_pair_encoding_cannot_be_cut(tokenizer):
 
 
 def stream(folder, tokenizer, **settings):
-    data = Data([Source("one.tsv", weight=3.0), Source("two.tsv")], streaming=True, window=12, **settings)
+    data = Data(
+        train=[Source(path="one.tsv", weight=3.0), Source(path="two.tsv")], streaming=True, window=12, **settings
+    )
     return StreamedCorpus(data, folder, tokenizer, seed=1)
 
 

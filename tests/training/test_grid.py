@@ -1,0 +1,47 @@
+"""A grid trains each variant once and records what it reached."""
+
+import json
+import sys
+
+import pytest
+from toy_data import write_toy
+
+from training import grid
+from training.grid import read_grid
+
+
+GRID = """
+recipe: recipe.yaml
+set: [optimisation.max_steps=2, checkpointing.bleu_steps=2, checkpointing.bleu_sentences=2]
+runs:
+  plain: {why: the baseline}
+  wide: {set: [model.d_ff=96]}
+"""
+
+
+def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypatch, capsys):
+    folder = write_toy(tmp_path / "data") if (tmp_path / "data").mkdir() is None else None
+    (folder / "grid.yaml").write_text(GRID, encoding="utf-8")
+    command = ["grid", str(folder / "grid.yaml"), "--data", str(folder), "--output", str(tmp_path / "runs")]
+    command += ["--results", str(tmp_path / "results.json")]
+    monkeypatch.setattr(sys, "argv", command)
+    grid.main()
+    plain, wide = json.loads((tmp_path / "results.json").read_text())
+    assert (plain["run"], plain["why"], plain["steps"], plain["tokens"]) == ("plain", "the baseline", 2, 800)
+    assert wide["settings"][-1] == "model.d_ff=96" and wide["parameters"] > plain["parameters"]
+    assert plain["bits_per_character"].keys() == plain["sacrebleu_greedy"].keys() == {"test.tsv", "Toy, held out"}
+    text = capsys.readouterr().out
+    assert "plain: finished" in text and "| wide |" in text
+    grid.main()
+    assert "finished" not in capsys.readouterr().out, "a finished run was trained again"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("runs: {}", "not a grid"), ("- a", "not a grid"), (GRID.replace("d_ff=96", "d_fff=96"), "d_fff is not a field")],
+)
+def test_wrong_grids_are_refused_before_anything_runs(tmp_path, text, message):
+    folder = write_toy(tmp_path)
+    (folder / "grid.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_grid(folder / "grid.yaml")

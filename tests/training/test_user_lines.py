@@ -1,0 +1,69 @@
+"""Lines as users type them: the sets are whole, and the judgement can fail each kind of line."""
+
+import unicodedata
+from collections import Counter
+
+import pytest
+
+from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, passes
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_each_language_has_two_hundred_lines_whose_kept_strings_are_in_them(language):
+    lines = lines_of(language)
+    assert len(lines) == 200 == len({line.text for line in lines})
+    assert len({line.kind for line in lines}) == 14
+    for kind, text, kept in lines:
+        assert unicodedata.is_normalized("NFC", text) and text.strip() == text
+        if kind in COPIED:
+            for string, count in Counter(kept.split(" | ")).items():
+                assert string and text.count(string) >= count, text
+
+
+def test_other_languages_have_none():
+    assert lines_of("it") == []
+
+
+@pytest.mark.parametrize("line", lines_of("en"), ids=lambda line: f"{line.kind} {line.text[:20]}")
+def test_a_line_that_comes_back_as_it_was_passes(line):
+    """All that is asked for is in the source itself; how good a translation is, is not asked."""
+    assert passes(line, line.kept if line.kind == "typo" else line.text, corrected=line.kept)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "right"),
+    [
+        (Line("url", "See http://a.example/b?c=1.", "http://a.example/b?c=1"), "Siehe http://a.example/b.", None),
+        (Line("printf", "%d of %d files", "%d | %d"), "%d Dateien", "%d von %d Dateien"),
+        (Line("number", "It weighs 25 kg.", "25 kg"), "Es wiegt 52 kg.", "Es wiegt 25\u00a0kg."),
+        (Line("emoji", "Thanks 🙏", "🙏"), "Danke", "🙏 Danke"),
+        (Line("odd", "???", "???"), "Was ist das?", "???"),
+        (Line("list", "- milk", "- "), "Milch", "- Milch"),
+        (Line("capitals", "KEEP OUT OF HERE", ""), "Draußen bleiben!", "DRAUSSEN BLEIBEN"),
+        (Line("capitals", "KEEP OUT OF HERE", ""), "JA", "DRAUSSEN BLEIBEN"),
+        (
+            Line("no_final_punctuation", "cheap flights to Rome", ""),
+            "billige Flüge nach Rom.",
+            "Billige Flüge nach Rom",
+        ),
+        (Line("several", "Sit. Wait. Go now.", "3"), "Setz dich. Warte.", "Setz dich. Warte! Geh jetzt."),
+    ],
+)
+def test_what_fails_and_what_passes(line, wrong, right):
+    assert not passes(line, wrong)
+    assert right is None or passes(line, right)
+
+
+def test_a_typing_error_must_not_change_the_translation():
+    line = Line("typo", "I lost my kyes.", "I lost my keys.")
+    assert passes(line, "Ich habe meine Schlüssel verloren.", "Ich habe meinen Schlüssel verloren.")
+    assert not passes(line, "Ich habe meine Kyes.", "Wo sind die Schlüssel?")
+
+
+def test_figures_count_what_passed():
+    lines = lines_of("de")
+    whole = measure_lines(lines, list)
+    assert (whole["lines"], whole["kept"]) == (200, 1.0) and whole["passed"] >= 195
+    nothing = measure_lines(lines, lambda texts: [""] * len(texts))
+    assert nothing["kept"] == 0.0 and nothing["kinds"]["url"] == "0 of 18"
+    assert "what is to be copied was kept in 100.0%" in format_lines(whole)

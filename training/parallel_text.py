@@ -1,0 +1,151 @@
+"""Parallel text: reading it, holding pairs out, and adding variations (section 5.1).
+
+| function | pairs of |
+|---|---|
+| `iterate_pairs`, `read_pairs` | a source as it is |
+| `held_out_pairs` | all sources: those that validate and are not trained on |
+| `training_pairs` | a source without what shares a side with those |
+| `varied_pairs` | the same with the variations that the recipe asks for: what is trained on |
+| `tokenizer_pairs` | all sources: those that the vocabulary is learned from |
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .files import read_lines, whole_file
+from .recipe import Data, Source
+from .variations import Pair, vary
+
+
+# Reading
+
+
+def iterate_pairs(source: Source, folder: str | Path = ".", streaming: bool = False) -> Iterator[Pair]:
+    """The pairs of a source in its order, few of them in memory; with `streaming` nothing is downloaded beforehand.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line has too few columns, two files differ in length, or the text is not UTF-8; the message names
+            file and line.
+    """
+    for row in _rows(source, Path(folder), streaming):
+        if not source.tags or row[2] in source.tags:
+            yield row[:2]
+
+
+def read_pairs(source: Source, folder: str | Path = ".") -> list[Pair]:
+    return list(iterate_pairs(source, folder))
+
+
+def write_pairs(pairs: Iterable[Pair], path: str | Path):
+    """A file of pairs, between tabs; a tab or a line break in a text becomes a space."""
+    lines = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
+    with whole_file(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
+    """(source, target), with the tag as a third where tags are asked for."""
+    if source.target_path:
+        paths = folder / source.path, folder / source.target_path
+        for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
+            if None in row:
+                raise ValueError(
+                    f"{paths[row.index(None)]} ends before line {number}, {paths[row[0] is None]} does not."
+                )
+            yield row
+        return
+    columns = [
+        0 if source.source_column is None else source.source_column,
+        1 if source.target_column is None else source.target_column,
+    ]
+    if source.tags:
+        columns.append(source.tag_column)
+    if source.dataset:
+        rows, pick, place = load_hub_dataset(source, streaming), _value, f"{source.dataset}, example"
+    else:
+        rows, place = read_lines(folder / source.path), f"{folder / source.path}, line"
+        pick = _json_value if ".jsonl" in Path(source.path).suffixes else _tab_value
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield tuple(pick(row, column) for column in columns)
+        except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{place} {number}: no text in column {columns}: {error!r}.") from error
+
+
+def load_hub_dataset(source: Source, streaming: bool = False):
+    # Whoever reads files alone need not wait for this import.
+    from datasets import load_dataset
+
+    name, settings = (source.dataset, source.config), {"split": source.split, "revision": source.revision}
+    return load_dataset(*name, **settings, streaming=streaming)
+
+
+def _tab_value(line: str, column: int) -> str:
+    fields = line.split("\t")
+    if column >= len(fields):
+        raise IndexError(f"only {len(fields)} columns")
+    return fields[column]
+
+
+def _json_value(line: str, column: str) -> str:
+    return _value(json.loads(line), column)
+
+
+def _value(row: Any, column: str) -> str:
+    for key in str(column).split("."):
+        row = row[key]
+    if not isinstance(row, str):
+        raise TypeError(f"{row!r} is not text")
+    return row
+
+
+# Setting apart
+
+
+def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
+    """`count` pairs drawn by `seed`, no source twice."""
+    held_out: dict[str, str] = {}
+    for index in np.random.default_rng(seed).permutation(len(pairs)):
+        if len(held_out) == count:
+            break
+        held_out.setdefault(*pairs[index])
+    return list(held_out.items())
+
+
+def held_out_pairs(data: Data, folder: str | Path, seed: int) -> dict[str, list[Pair]]:
+    """The pairs that a recipe sets apart before training, by the name of their source."""
+    return {
+        f"{source.title}, held out": hold_out(read_pairs(source, folder), source.held_out, seed)
+        for source in data.train
+        if source.held_out
+    }
+
+
+def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
+    """The pairs of a source that share neither side with one that is held out, from whichever source that came."""
+    sources, targets = (set(side) for side in zip(*held_out, strict=True)) if held_out else ((), ())
+    return (pair for pair in iterate_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets)
+
+
+def varied_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair], data: Data, seed: int) -> Iterator[Pair]:
+    """The training pairs of a source and what is made of them; the same seed makes the same."""
+    pairs = training_pairs(source, folder, held_out)
+    return vary(pairs, data.joined, data.variations, data.max_length, f"{seed} {source.title} {source.tags}")
+
+
+def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
+    """The training pairs that the vocabulary is learned from: the first `tokenizer_lines` of each source."""
+    share = data.tokenizer_lines // len(data.train)
+    return chain.from_iterable(
+        islice(
+            training_pairs(source, folder, held_out),
+            share if source.tokenizer_lines is None else source.tokenizer_lines,
+        )
+        for source in data.train
+    )

@@ -1,0 +1,90 @@
+"""What a finished run leaves: the mean of its last checkpoints as a model folder, and the facts for its card."""
+
+import json
+import platform
+from pathlib import Path
+
+import accelerate
+import torch
+import transformers
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.generation_vaswani import paper_generation_config
+
+from .average import average_checkpoints
+from .checkpoint import WEIGHTS, CheckpointError, is_damaged, step_of, to_average
+from .data import CachedCorpus, remove_padding
+from .files import whole_folder
+
+
+def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForConditionalGeneration:
+    """The mean of the weights of some checkpoints (section 6.1), with the paper's search as its default.
+
+    Raises:
+        CheckpointError: one of them is damaged.
+    """
+    for folder in folders:
+        if problem := is_damaged(folder, [WEIGHTS]):
+            raise CheckpointError(f"{folder} cannot be averaged: {problem}.")
+    if hasattr(config, "dtype"):
+        config.dtype = None
+    model = VaswaniForConditionalGeneration(config)
+    model.load_state_dict(average_checkpoints(f / WEIGHTS for f in folders), strict=False)
+    model.set_attn_implementation("sdpa")
+    ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+    # Label smoothing leaves `</s>` a probability at the first step with which the empty translation can beat a long
+    # and doubtful one; at least one token keeps it out.
+    model.generation_config = paper_generation_config(min_new_tokens=1, **ids)
+    return model.eval()
+
+
+def finish(run) -> Path:
+    """Writes RUN/model; the main process alone.
+
+    Raises:
+        CheckpointError: a checkpoint that belongs to the mean is damaged.
+    """
+    settings = run.recipe.checkpointing
+    folders = to_average(run.output, settings.save_steps, settings.average_last)
+    model = averaged_model(folders, run.config)
+    facts = {**run_facts(run), "averaged_steps": [step_of(folder) for folder in folders]}
+    facts["validation"] = run.bits_per_character(model.to(run.accelerator.device))
+    tokenizer = run.data.tokenizer
+    remove_padding(tokenizer)
+    with whole_folder(run.output / "model") as folder:
+        model.cpu().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"the mean of {len(folders)} checkpoints is in {run.output / 'model'}", flush=True)
+    return run.output / "model"
+
+
+def run_facts(run) -> dict:
+    """What a model card says about how a model was trained."""
+    corpus = run.data.corpus
+    return {
+        "recipe": run.recipe.to_dict(),
+        "steps": run.place.step,
+        "epochs": run.place.epoch,
+        "parameters": run.accelerator.unwrap_model(run.model).num_parameters(),
+        "training_pairs": len(corpus) if isinstance(corpus, CachedCorpus) else None,
+        "target_tokens_per_epoch": corpus.target_tokens() if isinstance(corpus, CachedCorpus) else None,
+        "hours": run.meter.seconds / 3600,
+        "processes": run.accelerator.num_processes,
+        "device": device_name(run.accelerator.device),
+        "threads": torch.get_num_threads(),
+        "attention": run.attention,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "accelerate": accelerate.__version__,
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """The name of the CPU or GPU, as its maker calls it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
+    return models[0].partition(":")[2].strip() if models else platform.processor() or str(device)

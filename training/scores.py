@@ -1,0 +1,132 @@
+"""Scores of translations, each named for what it is, with its signature and 95% confidence.
+
+sacreBLEU and chrF are of detokenised text. The paper's BLEU and Multi30k's are of tokens, and their names say so.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+
+import sacrebleu
+
+from .variations import Pair
+
+
+RESAMPLES = 1000  # of the bootstrap, as sacrebleu's own default
+
+SACREBLEU, CHRF = "sacreBLEU", "chrF"
+PAPER = "tokenised BLEU (the paper's)"
+PAPER_GERMAN = "tokenised BLEU, compounds split (the paper's)"
+LOWER_CASED = "tokenised lower-cased BLEU (Multi30k's)"
+
+
+def score(
+    translations: Sequence[str],
+    references: Sequence[str],
+    language: str | None = None,
+    *,
+    paper: bool = False,
+    lower_cased: bool = False,
+    resamples: int = RESAMPLES,
+) -> dict[str, dict]:
+    """Scores of detokenised text, by the name of each.
+
+    Each has "value" and "signature", and with `resamples` also "confidence_95", half the width of the bootstrap's 95%
+    interval, and "bootstrap_mean", its centre. `paper` and `lower_cased` add tokenised BLEU scores, which need the
+    target `language` (a two-letter code) and sacremoses. They are no sacreBLEU scores: the names say so.
+
+    Raises:
+        ValueError: there are no translations, or not as many references, or the language is not given.
+    """
+    if not translations or len(translations) != len(references):
+        raise ValueError(f"{len(translations)} translations cannot be scored with {len(references)} references.")
+    if (paper or lower_cased) and not language:
+        raise ValueError("Tokenised BLEU needs the target language.")
+    scores = {
+        SACREBLEU: measure(sacrebleu.BLEU(), translations, references, resamples),
+        CHRF: measure(sacrebleu.CHRF(), translations, references, resamples),
+    }
+    if paper:
+        name = PAPER_GERMAN if language == "de" else PAPER
+        scores[name] = multi_bleu(*map(PaperTokeniser(language), (translations, references)), resamples)
+        scores[name]["signature"] = moses_signature(scores[name], language, PaperTokeniser.steps(language))
+    if lower_cased:
+        sides = map(Multi30kTokeniser(language), (translations, references))
+        scores[LOWER_CASED] = multi_bleu(*sides, resamples)
+        scores[LOWER_CASED]["signature"] = moses_signature(scores[LOWER_CASED], language, Multi30kTokeniser.STEPS)
+    return scores
+
+
+def measure(metric, translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
+    result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=max(resamples, 1))
+    signature = str(metric.get_signature())
+    recorded = json.loads(result.format(signature=signature, is_json=True))
+    confidence = {"confidence_95": recorded.get("confidence_var"), "bootstrap_mean": recorded.get("confidence_mean")}
+    known = {name: value for name, value in confidence.items() if value is not None}
+    return {"value": recorded["score"], **known, "signature": signature}
+
+
+def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
+    """What Moses' multi-bleu.perl computes of tokenised text."""
+    metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
+    return measure(metric, translations, references, resamples)
+
+
+class PaperTokeniser:
+    """Tokenises as the authors did for their BLEU (tensor2tensor's get_ende_bleu.sh).
+
+    Unicode punctuation becomes plain, Moses tokenises, and German words are split at hyphens. Their reference for
+    newstest2014 had plain quotes, of which the script says nothing; hence lower quotes become plain as well.
+    """
+
+    def __init__(self, language: str):
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        self.plain = MosesPunctNormalizer(language).replace_unicode_punct
+        self.tokenise = MosesTokenizer(language).tokenize
+        self.splits = language == "de"
+
+    @staticmethod
+    def steps(language: str) -> str:
+        return "plain-punctuation+moses" + ("+compounds" if language == "de" else "")
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        lines = [self.tokenise(self.plain(text).replace("„", '"'), return_str=True) for text in texts]
+        return [re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line) for line in lines] if self.splits else lines
+
+
+class Multi30kTokeniser:
+    """Tokenises as Multi30k's own lc.norm.tok files were: lower-cased, punctuation normalised, then Moses."""
+
+    STEPS = "lc+norm+moses"
+
+    def __init__(self, language: str):
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+        self.normalise = MosesPunctNormalizer(language, perl_parity=True).normalize
+        self.tokenise = MosesTokenizer(language).tokenize
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        # The Perl script sees the line's end, on which one of its rules for quotes depends.
+        return [self.tokenise(self.normalise(f"{text.lower()}\n"), return_str=True) for text in texts]
+
+
+def moses_signature(scored: dict, language: str, steps: str) -> str:
+    """The signature with the tokenisation that sacrebleu did not see."""
+    import sacremoses
+
+    case = "case:lc" if steps.startswith("lc") else "case:mixed"
+    signature = scored["signature"].replace("tok:none", f"tok:{steps}-{language}").replace("case:mixed", case)
+    return f"{signature}|sacremoses:{sacremoses.__version__}"
+
+
+def pick_samples(pairs: Sequence[Pair], translations: Sequence[str], count: int = 12) -> list[dict]:
+    """`count` translations spread evenly from the worst to the best sentence chrF, so that the choice is nobody's."""
+    metric = sacrebleu.CHRF()
+    rated = [
+        {"source": s, "reference": r, "translation": t, "chrF": round(metric.sentence_score(t, [r]).score, 1)}
+        for (s, r), t in zip(pairs, translations, strict=True)
+    ]
+    rated.sort(key=lambda sample: (sample["chrF"], sample["source"]))
+    places = {round(i * (len(rated) - 1) / max(count - 1, 1)) for i in range(count)}
+    return [rated[i] for i in sorted(places)]
