@@ -1,7 +1,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow check format constraints checkpoint-code
+.PHONY: help install test test-slow check types format constraints
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ check: ## Lint and check the formatting, changing nothing
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 
+types: ## Check the types of what the library shows to the outside
+	$(PYTHON) -m ty check
+
 format: ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
@@ -28,6 +31,3 @@ constraints: ## Record the versions in .venv as the tested set (accelerator pack
 	sed -n '/^#/p' constraints.txt > constraints.new
 	$(PYTHON) -m pip freeze --exclude-editable | grep -vE '^(nvidia|cuda|triton)' | sed 's/+[a-z0-9.]*$$//' >> constraints.new
 	mv constraints.new constraints.txt
-
-checkpoint-code: ## Copy the model's code anew into the checkpoints that ship
-	for folder in vaswani_transformer/checkpoints/*/; do cp vaswani_transformer/*_vaswani.py vaswani_transformer/pipeline_translation.py $$folder; done

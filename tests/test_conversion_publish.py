@@ -308,7 +308,7 @@ for line in sys.stdin:
     print(json.dumps([status, out.buffer.getvalue().decode()]), file=answers, flush=True)
 """
 PUBLISH = "from conversion.__main__ import main; main()"
-VASWANI = "from vaswani_transformer.cli import app; app(prog_name='vaswani')"
+VASWANI = "from vaswani_transformer.commands import app; app(prog_name='vaswani')"
 TRANSLATE = """
 import json, sys
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
@@ -547,7 +547,7 @@ def test_command_line_downloads_once_and_then_works_without_a_network(hub, clien
     hub.log.clear()
     script = f"""
 from typer.testing import CliRunner
-from vaswani_transformer.cli import app
+from vaswani_transformer.commands import app
 for repository in ("ada/once", "ada/never"):
     print(CliRunner().invoke(app, ["translate", "--checkpoint", repository, *{SOURCES!r}]).output.strip())
 print(CliRunner().invoke(app, ["info", "ada/once"]).output.strip())

@@ -32,7 +32,7 @@ from conversion import from_fairseq, segmentation
 from conversion.core import ConversionError
 from conversion.segmentation import Moses, Vocabulary
 from vaswani_transformer import TranslationPipeline, VaswaniTokenizer
-from vaswani_transformer.cli import app
+from vaswani_transformer.commands import app
 
 
 ROOT = Path(__file__).parents[1]

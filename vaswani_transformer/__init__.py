@@ -1,30 +1,28 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), Hugging Face-native and trained.
 
-Importing this package registers the model with transformers' Auto classes.
+Importing this package registers the model with transformers' Auto classes, and the task "translation" with `pipeline`.
 """
 
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 from .catalogue import checkpoint_path
-from .configuration_vaswani import PRESETS, VaswaniConfig
-from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
-from .pipeline_translation import TranslationPipeline
-from .tokenization_vaswani import VaswaniTokenizer
 
 
-AutoConfig.register("vaswani", VaswaniConfig, exist_ok=True)
-AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
-AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
-AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
-# Saved repositories carry the code, so that they load where this package is not installed.
-VaswaniConfig.register_for_auto_class()
-VaswaniModel.register_for_auto_class("AutoModel")
-VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
-VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
+if TYPE_CHECKING:
+    from .configuration_vaswani import PRESETS, VaswaniConfig
+    from .loading import LoadingError, load
+    from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
+    from .pipeline_translation import TranslationPipeline, translate_texts
+    from .tokenization import learn_tokenizer
+    from .tokenization_vaswani import VaswaniTokenizer
 
 __all__ = [
     "PRESETS",
+    "LoadingError",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
@@ -33,4 +31,30 @@ __all__ = [
     "VaswaniTokenizer",
     "__version__",
     "checkpoint_path",
+    "learn_tokenizer",
+    "load",
+    "translate_texts",
 ]
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and with this would believe in every other name, too
+
+    def __getattr__(name: str) -> Any:
+        """A public name that needs torch, which takes seconds to import (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(".registration", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _runs_the_command() -> bool:
+    """Whether this process is the `vaswani` command, which imports torch only in the verbs that need it."""
+    program = sys.argv[0] if sys.argv else ""
+    return Path(program).stem == "vaswani" or (program == "-m" and __name__ in sys.orig_argv)
+
+
+if not _runs_the_command():
+    import_module(".registration", __name__)

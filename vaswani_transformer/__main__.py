@@ -1,4 +1,4 @@
-from .cli import app
+from .commands import main
 
 
-app(prog_name="vaswani")
+main()

@@ -1,4 +1,7 @@
-"""The checkpoints that ship with the package, and how a name, a folder or a Hub id is found. Needs no torch."""
+"""The checkpoints that ship with the package, and how a name, a folder or a Hub id is resolved. Needs no torch.
+
+The wheel leaves out the weights that only research may use; it lists those checkpoints, and says where they are.
+"""
 
 import json
 import re
@@ -7,13 +10,16 @@ from pathlib import Path
 
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+ELSEWHERE = "the project's repository has it in"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint's about.json says of it. `bytes` is its size on disk, `max_length` that of the longest training
-    example in tokens, `domain` the kind of text that it is for if not for all, and each of `scores` has "dataset",
-    "metric", "value" and "signature"."""
+    """What a checkpoint's about.json says about it.
+
+    `bytes` is its size on disk, `max_length` the length of the longest training example in tokens, `domain` the kind of
+    text it is made for, if only one, and each of `scores` has "dataset", "metric", "value" and "signature".
+    """
 
     name: str
     path: Path
@@ -32,44 +38,64 @@ class Checkpoint:
     def languages(self) -> str:
         return f"{self.source_language} → {self.target_language}"
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its weights are in this installation, or only its description."""
+        return (self.path / "config.json").is_file()
+
+    @property
+    def place(self) -> str:
+        """Its folder in the project's repository."""
+        return f"vaswani_transformer/checkpoints/{self.name}"
+
     def to_dict(self) -> dict:
         return {**asdict(self), "path": str(self.path)}
 
 
 def read_about(folder: Path) -> Checkpoint | None:
-    """What the folder's about.json says, or None where it has none.
+    """What the folder's about.json says, or None if it has none.
 
     Raises:
-        ValueError: the file is not JSON or lacks something.
+        ValueError: the file is not JSON, or a field is missing.
     """
     file = folder / "about.json"
     if not file.is_file():
         return None
-    known = {field.name for field in fields(Checkpoint)} - {"path"}
+    names = {field.name for field in fields(Checkpoint)} - {"path"}
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
-        return Checkpoint(path=folder, **{name: value for name, value in about.items() if name in known})
+        return Checkpoint(path=folder, **{name: value for name, value in about.items() if name in names})
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} does not describe a checkpoint: {error}") from error
 
 
-def shipped() -> list[Checkpoint]:
-    """The checkpoints in the package, by name."""
+def known() -> list[Checkpoint]:
+    """The checkpoints that the package describes, by name; the weights of some may be elsewhere."""
     folders = sorted(CHECKPOINTS.iterdir()) if CHECKPOINTS.is_dir() else []
     return [about for about in map(read_about, folders) if about is not None]
+
+
+def shipped() -> list[Checkpoint]:
+    """The checkpoints whose weights are in the package, by name."""
+    return [about for about in known() if about.is_here]
 
 
 def checkpoint_path(name: str) -> str:
     """The folder of the checkpoint that ships as `name`, for `from_pretrained` and `pipeline`.
 
     Raises:
-        ValueError: none ships under that name; the message says which do.
+        ValueError: none ships under that name; the message says which do, or where this one is.
     """
-    for about in shipped():
-        if about.name == name:
+    for about in known():
+        if about.name == name and about.is_here:
             return str(about.path)
-    known = ", ".join(f"{about.name} ({about.languages})" for about in shipped()) or "none"
-    raise ValueError(f"There is no checkpoint {name!r}. Shipped with this package: {known}.")
+        if about.name == name:
+            raise ValueError(
+                f"The checkpoint {name} is not in this package ({about.licence}); {ELSEWHERE} {about.place}: "
+                "clone it and give that folder."
+            )
+    names = ", ".join(f"{about.name} ({about.languages})" for about in shipped()) or "none"
+    raise ValueError(f"There is no checkpoint {name!r}. Shipped with this package: {names}.")
 
 
 def resolve(checkpoint: str) -> str:
@@ -78,25 +104,25 @@ def resolve(checkpoint: str) -> str:
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
 
     Raises:
-        ValueError: there is no such checkpoint; the message says which there are and how to name others.
+        ValueError: there is no such checkpoint; the message lists those there are and says how to name others.
     """
-    if any(about.name == checkpoint for about in shipped()):
+    if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
     folder = Path(checkpoint).expanduser()
     if (folder / "config.json").is_file():
         return str(folder)
     if folder.is_dir():
-        raise ValueError(f"The folder {checkpoint!r} holds no model: it has no config.json.")
+        raise ValueError(f"The folder {checkpoint!r} does not hold a model: config.json not found.")
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
-        raise ValueError(f"{error} Besides these you can give a folder's path or a Hub id (owner/name).") from None
+        raise ValueError(f"{error} You can also give the path of a folder, or a Hub id (owner/name).") from None
 
 
 def split_revision(source: str) -> tuple[str, str | None]:
-    """What `resolve` gives -> the folder or the Hub id alone, and the revision of a Hub id that names one."""
+    """What `resolve` gives -> the folder or the Hub id alone, and the revision if the Hub id names one."""
     if Path(source).is_dir():
         return source, None
     repo_id, _, revision = source.partition("@")
@@ -104,18 +130,18 @@ def split_revision(source: str) -> tuple[str, str | None]:
 
 
 def for_language(target_language: str) -> str:
-    """The folder of the shipped checkpoint that translates to `target_language`.
+    """The folder of the shipped checkpoint that translates into `target_language`.
 
     Of several, one for all kinds of text goes before one for a domain, then the larger before the smaller.
 
     Raises:
         ValueError: there is none; the message says which languages there are.
     """
-    fitting = [about for about in shipped() if about.target_language == target_language.lower()]
-    if not fitting:
+    candidates = [about for about in shipped() if about.target_language == target_language.lower()]
+    if not candidates:
         languages = ", ".join(sorted({about.target_language for about in shipped()})) or "none"
         raise ValueError(
-            f"No checkpoint that ships with this package translates to {target_language!r}; there are: {languages}. "
+            f"No checkpoint that ships with this package translates into {target_language!r}; there are: {languages}. "
             "Name another with --checkpoint: a folder or a Hub id."
         )
-    return str(max(fitting, key=lambda about: (not about.domain, about.parameters)).path)
+    return str(max(candidates, key=lambda about: (not about.domain, about.parameters)).path)

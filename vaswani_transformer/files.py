@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A file to write, which takes its place at `path` only when the block ends without an error."""
+    """A file to write, which moves to `path` only if the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
@@ -24,7 +24,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: str | Path) -> Iterator[Path]:
-    """A folder to fill, which takes its place at `path` only when the block ends without an error."""
+    """A folder to fill, which moves to `path` only if the block ends without an error."""
     path = Path(path)
     partial, previous = (path.with_name(f"{path.name}{suffix}") for suffix in (".partial", ".previous"))
     shutil.rmtree(partial, ignore_errors=True)

@@ -1,16 +1,43 @@
-"""`pipeline("translation", ...)` for transformers 5, which has no such task of its own any more.
+"""`pipeline("translation", ...)`, a task that transformers 5 has removed, and the one way to translate a list.
 
-Saved models carry a copy of this file and name it in `config.json`, where `pipeline` looks first.
+A repository for the Hub carries a copy of this file and names it in `config.json`, where `pipeline` looks first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import GeneratorType
+from typing import Any
 
 import torch
 from torch.utils.data import Dataset
-from transformers import Pipeline, PreTrainedConfig
+from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from .generation_vaswani import length_penalty
+
+
+def translate_texts(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    batch_size: int = 32,
+    progress: Callable[[int], object] | None = None,
+    **generate_kwargs: Any,
+) -> list[str]:
+    """The best translation of each text, in the order of `texts`.
+
+    Texts of similar length share a batch, the longest come first. An empty text translates to "". The model stays on
+    its device, and in training mode if it was. `progress` is called with the number of texts just translated.
+
+    Raises:
+        TypeError: a text is not a string.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        translate = TranslationPipeline(model=model, tokenizer=tokenizer, device=model.device)
+        results = translate.translate(texts, batch_size, progress, **generate_kwargs)
+    finally:
+        model.train(was_training)
+    return [records[0]["translation_text"] for records in results]
 
 
 class TranslationPipeline(Pipeline):
@@ -25,29 +52,33 @@ class TranslationPipeline(Pipeline):
     A string gives a list of its translations, as many as `num_return_sequences`, best first. A list, a tuple or a
     column of a data set gives a list with one entry for each text: a translation, or a list of them where
     `num_return_sequences` is more than 1. A generator, a `KeyDataset` or any other iterable gives an iterator over
-    lists of translations that reads only as far as it is read. Neither the order nor the translations depend on
-    `batch_size`. A text that is empty or all whitespace translates to "" without the model being asked.
+    lists of translations; it takes only as many texts as it needs for the next batch. The translations do not depend
+    on `batch_size`; of a list, texts of similar length share a batch. A text that is empty or all whitespace translates
+    to "" without running the model.
 
-    Each of these arguments can be given when the pipeline is made or when it is called:
+    Each of these arguments can be given when the pipeline is created or when it is called:
 
     Args:
         batch_size (`int`, defaults to 1): Texts that the model translates at once.
         return_scores (`bool`, defaults to `False`):
-            Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1); with
-            another number than 5 where `generation_config.json` has a `length_penalty_offset`.
+            Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1). Where
+            `generation_config.json` has a `length_penalty_offset`, it takes the place of the 5.
         return_tensors (`bool`, defaults to `False`):
-            Gives "translation_token_ids" (1-D, without start token and padding) instead of "translation_text".
-        return_text (`bool`, defaults to `not return_tensors`): Gives "translation_text"; both can be asked for.
+            Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text".
+        return_text (`bool`, defaults to `not return_tensors`): Gives "translation_text"; with both, both are given.
         clean_up_tokenization_spaces (`bool`, *optional*): Passed to the tokenizer's `decode`.
         truncation (`bool`, defaults to `False`):
-            Cuts texts to the tokenizer's `model_max_length`. Nothing is cut unless asked for.
+            Truncates texts to the tokenizer's `model_max_length`. By default nothing is truncated.
         **generate_kwargs: Passed to `model.generate`: `num_beams`, `num_return_sequences`, `max_new_tokens`, ...
 
-    `device` and `dtype` (when the pipeline is made) move and cast the model.
+    `device` and `dtype`, given when the pipeline is created, move and cast the model.
 
     Raises:
         TypeError: a text is not a string.
     """
+
+    model: Any  # a PreTrainedModel that can generate
+    tokenizer: PreTrainedTokenizerBase
 
     _load_tokenizer = True
     _load_processor = False
@@ -55,13 +86,15 @@ class TranslationPipeline(Pipeline):
     _load_video_processor = False
     _load_feature_extractor = False
 
-    def __init__(self, *args, dtype: str | torch.dtype = "auto", torch_dtype: str | torch.dtype = None, **kwargs):
+    def __init__(
+        self, *args, dtype: str | torch.dtype = "auto", torch_dtype: str | torch.dtype | None = None, **kwargs
+    ):
         super().__init__(*args, **kwargs)
         dtype = torch_dtype if torch_dtype is not None else dtype
         if dtype not in (None, "auto"):
             self.model.to(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
         if getattr(self.model.config, "custom_pipelines", None):
-            # `pipeline` has put classes in the place of their names, with which the configuration cannot be saved.
+            # `pipeline` has replaced the names in it by classes, with which the configuration could not be saved.
             self.name_in(self.model.config)
 
     @classmethod
@@ -71,14 +104,47 @@ class TranslationPipeline(Pipeline):
         config.custom_pipelines = {"translation": {"impl": impl, "pt": ["AutoModelForSeq2SeqLM"]}}
 
     def __call__(self, inputs: str | Iterable[str], **kwargs) -> list[dict] | list[list[dict]] | Iterator[list[dict]]:
-        if isinstance(inputs, str) or not isinstance(inputs, Iterable | Dataset):
+        if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable | Dataset):
             return super().__call__(inputs, **kwargs)
         if isinstance(inputs, Sequence):
-            results = super().__call__(list(inputs), **kwargs) if len(inputs) else []
+            results = self.translate(inputs, **kwargs)
             return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
         if not isinstance(inputs, GeneratorType | Dataset):
             inputs = (text for text in inputs)
         return super().__call__(inputs, **kwargs)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        batch_size: int | None = None,
+        progress: Callable[[int], object] | None = None,
+        **kwargs: Any,
+    ) -> list[list[dict[str, Any]]]:
+        """The translations of each text, best first, in the order of `texts`.
+
+        `progress` is called with the number of texts just translated; other arguments are those of a call.
+        """
+        order = self._longest_first(texts)
+        results: list[list[dict[str, Any]]] = [[] for _ in texts]
+        # A generator, because the library hands its results out as they are ready, and a list's only at the end.
+        translations = super().__call__((texts[i] for i in order), batch_size=batch_size, **kwargs)
+        for i, records in zip(order, translations, strict=True):
+            results[i] = records
+            if progress is not None:
+                progress(1)
+        return results
+
+    def _longest_first(self, texts: Sequence[str]) -> list[int]:
+        """The indices of the texts by length in tokens.
+
+        Batches then need little padding, and the largest comes first, where a lack of memory shows at once.
+        """
+        for text in texts:
+            check_text(text)
+        if not texts:
+            return []
+        lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
+        return sorted(range(len(texts)), key=lambda i: -lengths[i])
 
     def _sanitize_parameters(
         self,
@@ -104,9 +170,7 @@ class TranslationPipeline(Pipeline):
 
     def preprocess(self, text: str, truncation: bool = False) -> dict[str, torch.Tensor]:
         """A text -> input_ids [1, S] and attention_mask [1, S], with S = 0 where there is nothing to translate."""
-        if not isinstance(text, str):
-            hint = " For one column of a data set use `KeyDataset(dataset, column)`." if isinstance(text, dict) else ""
-            raise TypeError(f"TranslationPipeline translates strings, but was given {type(text).__name__}.{hint}")
+        check_text(text)
         if not text.strip():
             nothing = torch.zeros(1, 0, dtype=torch.long)
             return {"input_ids": nothing, "attention_mask": nothing}
@@ -124,22 +188,30 @@ class TranslationPipeline(Pipeline):
         scores = torch.zeros(len(asked), n, device=asked.device)
         if asked.any():
             inputs = {name: x[asked] for name, x in model_inputs.items()}
-            sequences = self.model.generate(**inputs, **generate_kwargs)
-            sequences = getattr(sequences, "sequences", sequences)
+            if return_scores:
+                generate_kwargs = {**generate_kwargs, "return_dict_in_generate": True}
+            output = self.model.generate(**inputs, **generate_kwargs)
+            sequences = getattr(output, "sequences", output)
             translations = translations.repeat(1, 1, sequences.shape[1] - 1)
             translations[asked] = sequences[:, 1:].unflatten(0, (-1, n))
             if return_scores:
-                log_probs, lengths = self._log_probs(inputs, sequences)
-                alpha = self._setting("length_penalty", generate_kwargs)
-                offset = 0  # GenerationMixin's own
-                if hasattr(self.model, "penalty_offset"):
-                    offset = self.model.penalty_offset(generate_kwargs.get("generation_config"))
-                penalty = length_penalty(lengths, 1.0 if alpha is None else alpha, offset)
-                scores[asked] = (log_probs / penalty).unflatten(0, (-1, n))
+                scores[asked] = self._scores(inputs, output, generate_kwargs).unflatten(0, (-1, n))
         return {"translations": translations} | ({"scores": scores} if return_scores else {})
 
-    def _setting(self, name: str, generate_kwargs: dict):
-        """What `generate` goes by for `name`."""
+    def _scores(self, inputs: dict[str, torch.Tensor], output: Any, generate_kwargs: dict) -> torch.Tensor:
+        """log P divided by the length penalty, for each sequence that `generate` gave: [B * n]."""
+        if getattr(output, "sequences_scores", None) is not None:
+            return output.sequences_scores.to(torch.float32)
+        # Greedy search, and the library's loop unless it keeps every step's scores: the model is asked once more.
+        log_probs, lengths = self._log_probs(inputs, output.sequences)
+        alpha = self._setting("length_penalty", generate_kwargs)
+        offset = 0.0  # GenerationMixin's own
+        if hasattr(self.model, "penalty_offset"):
+            offset = self.model.penalty_offset(generate_kwargs.get("generation_config"))
+        return log_probs / length_penalty(lengths, 1.0 if alpha is None else alpha, offset)
+
+    def _setting(self, name: str, generate_kwargs: dict) -> Any:
+        """The value that `generate` uses for `name`."""
         config = generate_kwargs.get("generation_config") or self.model.generation_config
         value = generate_kwargs.get(name, getattr(config, name))
         return getattr(self.model.generation_config, name) if value is None else value
@@ -179,4 +251,11 @@ class TranslationPipeline(Pipeline):
         return records
 
 
-__all__ = ["TranslationPipeline"]
+def check_text(text: object):
+    """Raises TypeError, with advice, for what is not a string."""
+    if not isinstance(text, str):
+        hint = " For one column of a data set use `KeyDataset(dataset, column)`." if isinstance(text, dict) else ""
+        raise TypeError(f"TranslationPipeline translates strings, but was given {type(text).__name__}.{hint}")
+
+
+__all__ = ["TranslationPipeline", "translate_texts"]

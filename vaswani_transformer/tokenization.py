@@ -2,9 +2,12 @@
 
 Byte-level byte-pair encoding: every string is a sequence of known tokens and decodes to itself, whatever its script.
 
-Whitespace policy: none is lost or changed. Each text is encoded with one space in front, which decoding takes off
-again, so that a word has the same token at the start of a text as inside it. Text that spells a special token, such as
-"</s>", is text.
+No whitespace is lost or changed. Each text is encoded with one space in front, which decoding takes off again, so that
+a word has the same token at the start of a text as inside it.
+
+Text that spells a special token, such as "</s>", stays text: special tokens are never looked for in texts
+(`split_special_tokens`). Tokens that texts shall contain, such as language tags, are therefore added as ordinary ones:
+`tokenizer.add_tokens([AddedToken("<2de>", normalized=False)])`, not with `special_tokens=True`.
 """
 
 from collections.abc import Iterable
@@ -22,11 +25,11 @@ def learn_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """Learns `vocab_size` tokens from `texts` (source and target together); the same texts give the same tokens.
 
-    `<pad>` is 0 and `</s>`, which ends every text, is 1. `save_pretrained` writes files that `AutoTokenizer` loads with
-    none of this package's code.
+    `<pad>` is 0 and `</s>`, which ends every text, is 1. `save_pretrained` writes files that `AutoTokenizer` loads
+    without this package.
 
     Raises:
-        ValueError: `vocab_size` is too small to hold all bytes, or the texts are too few to learn that many tokens.
+        ValueError: `vocab_size` is too small to hold all bytes, or there is too little text to learn that many tokens.
     """
     if vocab_size < SMALLEST_VOCAB_SIZE:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""The tokenizer of converted models whose source cannot be said by one tokenizer.json.
+"""Tokenizer for converted models that a single tokenizer.json cannot express.
 
-Saved models carry a copy of this file. It adds four things to a plain tokenizer.json, each only where the saved
-settings ask for it: a vocabulary of its own for the target, pieces that the segmentation knows and the model does not,
-Moses' tokenizer around it, and tensor2tensor's escapes.
+Repositories of such models carry a copy of this file. It adds four things to a plain tokenizer.json, each only if the
+saved settings ask for it: a separate vocabulary for the target, pieces that the segmentation knows and the model does
+not, Moses' tokenizer around it, and tensor2tensor's escapes.
 """
 
 import os
@@ -16,14 +16,14 @@ from transformers import PreTrainedTokenizerFast
 class VaswaniTokenizer(PreTrainedTokenizerFast):
     """A tokenizer with a source and a target side; texts are sources, `text_target=` and everything decoded targets.
 
-    Settings (in `tokenizer_config.json`; each may be missing):
+    Settings (in `tokenizer_config.json`, all optional):
         known_tokens, target_known_tokens: The rows of each side's embedding. Pieces with higher ids, which the
-            segmentation needs on its way, become the unknown token.
+            segmentation needs as intermediate steps, become the unknown token.
         surfaces, target_surfaces: Ids of tokens that are spelt with characters unknown to the segmentation.
-        moses_source, moses_target: Language codes; texts are tokenized as by Moses first, and translations put together
-            by its detokenizer. Needs the package sacremoses.
-        moses_normalize, moses_clean: Whether Moses normalises punctuation first; whether that also makes full-width
-            punctuation plain and drops control characters.
+        moses_source, moses_target: Language codes. Texts first go through Moses' tokenizer, translations last through
+            its detokenizer. Needs the package sacremoses.
+        moses_normalize, moses_clean: Whether Moses normalises punctuation first; whether that also replaces full-width
+            punctuation and drops control characters.
         moses_dash_splits, moses_escape: Whether Moses splits at hyphens (default: no); whether it writes characters
             such as "&" as "&amp;" (default: yes).
         escape: "t2t" for tensor2tensor's way of splitting and escaping.
@@ -31,18 +31,19 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "target_tokenizer_file": "target_tokenizer.json"}
     model_input_names = ["input_ids", "attention_mask"]
+    _tokenizer: Tokenizer  # of the side in use; the library's own attribute
     _source_side: Tokenizer | None = None
     _target_side: Tokenizer | None = None
 
     @classmethod
     def of(cls, source: Tokenizer, target: Tokenizer | None = None, **settings) -> "VaswaniTokenizer":
-        """From the tokenizers of the two sides; without `target` one serves both."""
+        """From the tokenizers of the two sides; without `target`, one serves both."""
         tokenizer = cls(tokenizer_object=source, **settings)
         if target is not None:
             tokenizer._set_target(target)
         return tokenizer
 
-    # Loading and saving. There is no `__init__`: with one, the library would build the tokenizer anew when it loads.
+    # Loading and saving. There is no `__init__`: with one, the library would rebuild the tokenizer when it loads it.
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs) -> "VaswaniTokenizer":
@@ -82,7 +83,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
             self._tokenizer = self._target_side
 
     def _setting(self, name: str, default=None):
-        """The setting called `name` of the side in use."""
+        """The setting `name` of the side in use."""
         if self._in_target_mode and self._target_side is not None:
             name = f"target_{name}"
         return self.init_kwargs.get(name, default)
@@ -126,7 +127,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
             return ids
         unk = self.unk_token_id
         if unk is None and any(first <= i < end for i in ids):
-            raise ValueError("A text has pieces that the vocabulary lacks, and it has no token for unknown ones.")
+            raise ValueError("A text has pieces that are not in the vocabulary, which has no token for unknown ones.")
         ids = [unk if first <= i < end else i for i in ids]
         if surfaces:
             ids = [surfaces.get(token, i) if i == unk else i for i, token in zip(ids, encoding.tokens, strict=True)]
@@ -137,7 +138,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         end = self._tokenizer.get_vocab_size(with_added_tokens=False)
         return min(self._setting("known_tokens", end), end), end
 
-    # What the outside sees of the vocabulary: the source's, without hidden pieces; ids are the target's.
+    # The vocabulary as others see it: the source's, without hidden pieces. Ids to tokens are the target's.
 
     @property
     def vocab_size(self) -> int:
@@ -185,16 +186,15 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         language = self.init_kwargs.get("moses_target")
         return self._moses(language).detokenize(text) if language else text
 
-    # Helpers, made when first needed.
+    # Helpers, created when first needed.
 
     def _moses(self, language: str) -> "Moses":
-        made = self.__dict__.setdefault("_moses_by_language", {})
-        if language not in made:
+        by_language = self.__dict__.setdefault("_moses_by_language", {})
+        if language not in by_language:
             names = ("normalize", "clean", "dash_splits", "escape")
-            made[language] = Moses(
-                language, **{n: self.init_kwargs[f"moses_{n}"] for n in names if f"moses_{n}" in self.init_kwargs}
-            )
-        return made[language]
+            options = {name: self.init_kwargs.get(f"moses_{name}") for name in names}
+            by_language[language] = Moses(language, **{n: value for n, value in options.items() if value is not None})
+        return by_language[language]
 
     def _alphabet(self) -> set[str]:
         name = "_target_alphabet" if self._in_target_mode else "_source_alphabet"
@@ -204,7 +204,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
 
 class Moses:
-    """Moses' scripts for one language, as the package sacremoses has them.
+    """Moses' scripts for one language, in the package sacremoses.
 
     Raises:
         ImportError: sacremoses is not installed.
@@ -222,7 +222,7 @@ class Moses:
             import sacremoses
         except ImportError:
             raise ImportError(
-                "This model was trained on text tokenized by Moses, which needs a package: pip install sacremoses"
+                "This model was trained on text tokenized by Moses, which needs sacremoses: pip install sacremoses"
             ) from None
         self.normalizer = None
         if normalize:
@@ -248,8 +248,8 @@ def is_alphanumeric(character: str) -> bool:
 def t2t_escape(text: str, alphabet: set[str]) -> str:
     """The words of a text as tensor2tensor writes them, each ended by "_".
 
-    A word is letters and digits only, or other characters only. The single space between two words of letters goes
-    without saying. Characters outside `alphabet` are written as their numbers.
+    A word is letters and digits only, or other characters only. The single space between two words of letters is left
+    out. Characters outside `alphabet` are written as their numbers.
     """
     runs: list[str] = []
     for character in text.strip():
@@ -262,7 +262,7 @@ def t2t_escape(text: str, alphabet: set[str]) -> str:
 
 
 def t2t_unescape(escaped: str) -> str:
-    """The inverse of `t2t_escape`; what is no proper escape stays as it is."""
+    """The inverse of `t2t_escape`; an invalid escape stays as it is."""
 
     def character(match: re.Match) -> str:
         if match[1] is None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from training import finetune, finetune_lora
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.cli import app
+from vaswani_transformer.commands import app
 
 
 COLOURS = {"red": "rote", "old": "alte", "long": "lange", "blue": "blaue", "new": "neue"}

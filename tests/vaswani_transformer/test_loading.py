@@ -1,0 +1,177 @@
+"""`load` refuses what cannot be trusted to translate, and nothing that is opened ever runs code of its own."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+from transformers import AutoTokenizer
+
+from vaswani_transformer import LoadingError, load
+from vaswani_transformer.loading import load_model, load_tokenizer
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Path(shutil.copytree(tiny_checkpoint(), tmp_path / "copy"))
+
+
+def change_weights(folder: Path, change):
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def test_loads_model_and_tokenizer(folder):
+    model, tokenizer = load(folder)
+    assert not model.training
+    source, target = next(iter(PAIRS.items()))
+    output = model.generate(**tokenizer(source, return_tensors="pt"))
+    assert tokenizer.decode(output[0], skip_special_tokens=True) == target
+
+
+def test_dtype_and_settings_reach_the_model(folder):
+    assert load_model(folder, torch.float16).dtype == torch.float16
+    assert load_model(folder, attn_implementation="eager").config._attn_implementation == "eager"
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def name(folder):
+    """A weight that is not tied to another."""
+    return next(n for n, w in load_file(folder / "model.safetensors").items() if "fc1" in n and w.dim() == 2)
+
+
+def test_missing_weights(folder, name):
+    change_weights(folder, lambda weights: weights.pop(name))
+    with pytest.raises(LoadingError, match=f"missing: {name}"):
+        load(folder)
+
+
+def test_weights_of_the_wrong_shape(folder, name):
+    change_weights(folder, lambda weights: weights.update({name: torch.zeros(3, 5)}))
+    with pytest.raises(LoadingError, match=rf"of the wrong shape: {name} \[3, 5\], not \[\d+, \d+\]"):
+        load(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_not_numbers(folder, name, value):
+    change_weights(folder, lambda weights: weights[name].view(-1).__setitem__(7, value))
+    with pytest.raises(LoadingError, match=f"NaN or infinite: {name}"):
+        load(folder)
+
+
+def test_weights_that_the_configuration_has_no_place_for(folder, name):
+    change_weights(folder, lambda weights: weights.update({name.replace(".0.", ".7."): torch.zeros(2)}))
+    with pytest.raises(LoadingError, match=r"not in the model that config.json describes: .*\.7\."):
+        load(folder)
+
+
+def test_every_problem_is_named_and_long_lists_are_cut(folder, name):
+    def change(weights):
+        for other in [n for n in weights if "feed_forward" in n and n != name]:
+            weights.pop(other)
+        weights[name][0] = float("nan")
+
+    change_weights(folder, change)
+    with pytest.raises(LoadingError, match=rf"missing: .* and \d+ more; NaN or infinite: {name}"):
+        load(folder)
+
+
+def test_weights_torn_in_two(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(LoadingError, match="Cannot load"):
+        load(folder)
+
+
+# Settings and tokenizer ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\x00"])
+def test_a_generation_config_that_cannot_be_read(folder, text):
+    (folder / "generation_config.json").write_text(text)
+    with pytest.raises(LoadingError, match="generation_config.json"):
+        load(folder)
+
+
+def test_a_generation_config_may_be_absent(folder):
+    (folder / "generation_config.json").unlink()
+    load(folder)
+
+
+def test_tokenizer_ids_beyond_the_vocabulary(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<2de>"])
+    tokenizer.save_pretrained(folder)
+    load_tokenizer(folder)
+    with pytest.raises(LoadingError, match=r"ids up to 300, and its model embeddings for 0 to 299.*resize_token"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_damaged_files(folder, name):
+    (folder / name).write_text("{")
+    with pytest.raises(LoadingError, match=f"Cannot load .*{folder.name}"):
+        load(folder)
+
+
+# Code ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trap(tmp_path, folder):
+    """A folder that looks like a model of unknown kind and wants to run its own code; and what that would write."""
+    evidence = tmp_path / "ran"
+    config = {"model_type": "unknown_to_all", "auto_map": {name: "trap.Trap" for name in AUTO_CLASSES}}
+    (folder / "config.json").write_text(json.dumps(config))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Trap", "auto_map": {"AutoTokenizer": ["trap.Trap", "trap.Trap"]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "trap.py").write_text(f"open({str(evidence)!r}, 'w').write('ran')\nclass Trap: pass\n")
+    return folder, evidence
+
+
+AUTO_CLASSES = ["AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM"]
+
+# Each is a program whose standard input agrees to everything.
+DOORS = {
+    "translate": "from vaswani_transformer.commands import app; app(['translate', '--checkpoint', folder])",
+    "info": "from vaswani_transformer.commands import app; app(['info', folder])",
+    "info without weights": """
+import os
+os.remove(folder + '/model.safetensors')
+from vaswani_transformer.commands import app
+app(['info', folder])""",
+    "load": "import vaswani_transformer as v; v.load(folder)",
+    "load_tokenizer": "from vaswani_transformer.loading import load_tokenizer; load_tokenizer(folder)",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_code_in_a_checkpoint_is_never_run_nor_asked_about(door, trap):
+    folder, evidence = trap
+    program = f"import sys\nfolder = sys.argv[1]\n{DOORS[door]}"
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], input="y\n1\nyes\n" * 9, cwd=ROOT, capture_output=True, text=True
+    )
+    assert not evidence.exists()
+    assert "y/N" not in result.stdout + result.stderr
+    if door != "info":  # which reads the shapes in the file, and needs no class for that
+        assert result.returncode != 0
+
+
+def test_the_refusal_says_why(trap):
+    with pytest.raises(LoadingError, match="would have to run code of its own, which is never done here"):
+        load(trap[0])

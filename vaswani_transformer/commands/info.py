@@ -1,0 +1,135 @@
+"""`vaswani info`: a model's configuration and parameters, read from the files without loading the weights."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from .. import catalogue
+from . import console
+from .console import Failure, failures_are_messages
+
+
+# Fields of config.json that tell loaders what to do and readers nothing about the model.
+PLUMBING = {"architectures", "auto_map", "custom_pipelines", "dtype", "model_type", "transformers_version"}
+
+# The order of the paper, from the source to the output, for files that store their tensors by name.
+ORDER = [
+    "shared", "encoder", "decoder", "lm_head",
+    "embed_tokens", "embedding", "layers", "norm",
+    "self_attn", "self_attn_norm", "cross_attn", "cross_attn_norm", "feed_forward", "feed_forward_norm",
+    "qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2",
+]  # fmt: skip
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def info(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint's name, a folder, or a Hub id.")],
+):
+    """Show a model's configuration and parameters, without loading its weights."""
+    try:
+        source = catalogue.resolve(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="PATH") from error
+    with failures_are_messages():
+        try:
+            config, shapes, remark = read_folder(source) if Path(source).is_dir() else read_hub(source)
+        except Exception as error:
+            reason = " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__
+            raise Failure(f"Cannot read {path}: {reason}") from error
+    title = Text(source, style="bold")
+    console.out.print(title, "", configuration_table(config), "", parameter_table(shapes), "", sep="\n")
+    console.out.print(f"{sum(map(math.prod, shapes.values())):,} parameters{remark}")
+
+
+def read_folder(folder: str) -> tuple[dict, Shapes, str]:
+    """The configuration, each parameter's shape, and a remark on the files that hold them."""
+    from safetensors import safe_open
+
+    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    files = sorted(Path(folder).glob("model*.safetensors"))
+    shapes, dtypes = {}, set()
+    for file in files:
+        with safe_open(file, framework="numpy") as tensors:
+            for name in tensors.keys():
+                tensor = tensors.get_slice(name)
+                shapes[name] = tuple(tensor.get_shape())
+                dtypes.add(tensor.get_dtype())
+    if not files:
+        return config, shapes_of(folder), "; no weights in model.safetensors"
+    return config, shapes, f" in {', '.join(sorted(dtypes))}, {decimal(sum(file.stat().st_size for file in files))}"
+
+
+def read_hub(source: str) -> tuple[dict, Shapes, str]:
+    """The same for a model on the Hub; of weights that are not here yet, only the headers are downloaded."""
+    from huggingface_hub import get_safetensors_metadata, hf_hub_download
+
+    repo_id, revision = catalogue.split_revision(source)
+    file = hf_hub_download(repo_id, "config.json", revision=revision)
+    if Path(file).with_name("model.safetensors").is_file():  # it was downloaded before: no network is needed
+        return read_folder(str(Path(file).parent))
+    config = json.loads(Path(file).read_text(encoding="utf-8"))
+    files = get_safetensors_metadata(repo_id, revision=revision).files_metadata.values()
+    tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
+    dtypes = sorted({tensor.dtype for tensor in tensors.values()})
+    return config, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, f" in {', '.join(dtypes)}"
+
+
+def shapes_of(folder: str) -> Shapes:
+    """The shapes that the configuration gives, from a model without storage."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+    from .. import registration  # noqa: F401  makes the Auto classes know the model
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with torch.device("meta"):
+        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=False)
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+def configuration_table(config: dict) -> Table:
+    """The fields that are set, in two columns of names and values."""
+    fields = [(name, str(value)) for name, value in config.items() if name not in PLUMBING and value is not None]
+    half = (len(fields) + 1) // 2
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=False)
+    for style in ("dim", "", "dim", ""):
+        table.add_column(style=style)
+    for i in range(half):
+        table.add_row(*fields[i], *(fields[i + half] if i + half < len(fields) else ("", "")))
+    return table
+
+
+def parameter_table(shapes: Shapes) -> Table:
+    """A row for each module that has parameters; the same module of several layers is one row."""
+    modules: dict[str, dict[str, list[tuple[int, ...]]]] = {}
+    for name, shape in shapes.items():
+        module, _, kind = re.sub(r"\.\d+\.", ".*.", name.removeprefix("model.")).rpartition(".")
+        modules.setdefault(module, {}).setdefault(kind, []).append(shape)
+    total = sum(map(math.prod, shapes.values()))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("Module", overflow="fold")
+    table.add_column("Layers", justify="right")
+    table.add_column("Shape in a layer")
+    table.add_column("Parameters", justify="right")
+    table.add_column("%", justify="right")
+    for module in sorted(modules, key=place):
+        kinds = modules[module]
+        count = sum(sum(map(math.prod, shapes)) for shapes in kinds.values())
+        shape = " + ".join("×".join(map(str, kinds[kind][0])) for kind in sorted(kinds, reverse=True))
+        layers = str(len(next(iter(kinds.values())))) if "*" in module else ""
+        table.add_row(module, layers, shape, f"{count:,}", f"{100 * count / total:.1f}")
+    return table
+
+
+def place(module: str) -> list[tuple[int, str]]:
+    """Sorts modules by `ORDER`, and what it does not name behind them."""
+    return [(ORDER.index(part) if part in ORDER else len(ORDER), part) for part in module.split(".")]

@@ -1,0 +1,155 @@
+"""Lines of text in and out. No model here: text arrives, is cut into lines, and results are written."""
+
+import io
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO, cast
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .console import Failure, err
+
+
+# Lines in ------------------------------------------------------------------------------------------------------------
+
+
+def open_lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[list[str]], int | None]:
+    """The lines to translate, in lists of those available so far, and their number if it can be known.
+
+    A regular file is read through once first, so that an error in it is found before anything is translated.
+
+    Raises:
+        Failure: the input cannot be read, or is not UTF-8.
+    """
+    if texts:
+        lines = [line for text in texts for line in re.split(r"\r\n|\n|\r", text)]
+        # Python reads bytes that are not UTF-8 on its command line as lone surrogates.
+        if any("\ud800" <= character <= "\udfff" for line in lines for character in line):
+            raise Failure("A text is not valid UTF-8.")
+        return iter([lines]), len(lines)
+    if input is None:
+        return arriving_lines(cast(io.BufferedReader, sys.stdin.buffer), "standard input"), None
+    try:
+        total = None
+        if input.is_file():
+            with input.open("rb") as stream:
+                total = sum(map(len, arriving_lines(stream, str(input))))
+        return arriving_lines(input.open("rb"), str(input)), total
+    except OSError as error:
+        raise Failure(f"Cannot read {input}: {error.strerror}.") from error
+
+
+def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
+    """Lists of the lines that have arrived; waits only while there are none.
+
+    Only a line feed, or a carriage return and a line feed, ends a line. A byte order mark at the start is dropped.
+
+    Raises:
+        Failure: the stream cannot be read, or a line is not UTF-8. The lines before it have been given by then.
+    """
+    number, rest = 0, b""
+    while True:
+        try:
+            chunk = stream.read1(1 << 16)
+        except OSError as error:
+            raise Failure(f"Cannot read {name}: {error.strerror}.") from error
+        *complete, rest = (rest + chunk).split(b"\n")
+        if not chunk and rest:
+            complete.append(rest)
+        lines, failure = [], None
+        for line in complete:
+            number += 1
+            try:
+                lines.append(line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8"))
+            except UnicodeDecodeError as error:
+                failure = Failure(
+                    f"{name}, line {number}: not UTF-8 (byte {error.object[error.start]:#04x} at position "
+                    f"{error.start + 1}). Convert it first, e.g. with `iconv -f latin1 -t utf-8`."
+                )
+                break
+        if lines:
+            yield lines
+        if failure:
+            raise failure
+        if not chunk:
+            return
+
+
+def windows(arrivals: Iterator[list[str]], size: int) -> Iterator[list[str]]:
+    """The same lines in lists of at most `size`."""
+    for lines in arrivals:
+        for start in range(0, len(lines), size):
+            yield lines[start : start + size]
+
+
+# Lines out -----------------------------------------------------------------------------------------------------------
+
+
+def format_records(number: int, records: list[dict], n_best: int, scores: bool) -> str:
+    """The output for input line `number`, with its line ends."""
+    lines = []
+    for record in records:
+        # One line in gives one line out, and columns are separated by tabs: neither may stand in a translation.
+        text = " ".join(record["translation_text"].splitlines())
+        columns = ([str(number)] if n_best > 1 else []) + ([f"{record['score']:.4f}"] if scores else [])
+        lines.append("\t".join([*columns, text.replace("\t", " ") if columns else text]) + "\n")
+    return "".join(lines)
+
+
+@contextmanager
+def open_output(output: Path | None) -> Iterator[TextIO]:
+    """The file or standard output, to be written in UTF-8.
+
+    Raises:
+        Failure: it cannot be opened or written.
+    """
+    try:
+        if output is not None:
+            with output.open("w", encoding="utf-8", newline="\n") as file:
+                yield file
+        else:
+            if isinstance(sys.stdout, io.TextIOWrapper):  # a program that calls the command may have put another there
+                sys.stdout.reconfigure(encoding="utf-8")
+            yield sys.stdout
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if output is None:  # otherwise the interpreter would try to write the rest when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Failure(f"Cannot write {output or 'to standard output'}: {error.strerror}.") from error
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Delays an interrupt (Ctrl-C) until the block is done, so that no line is cut in two."""
+    held = []
+    try:
+        previous = signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    except ValueError:  # not in the main thread, which interrupts do not reach
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if held and callable(previous):
+            previous(*held[0])
+
+
+@contextmanager
+def progress_bar(total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of lines just done; it moves a bar on standard error if that is a terminal."""
+    if not shown or not err.is_terminal:
+        yield lambda done: None
+        return
+    columns = [
+        TextColumn("Translating"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn()
+    ]  # fmt: skip
+    with Progress(*columns, console=err) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda done: progress.advance(task, done)

@@ -1,0 +1,112 @@
+"""The options of `vaswani translate`, each declared once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+DEFAULT_LANGUAGE = "de"
+LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine
+
+INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
+
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", help="Texts to translate. Without any, and without --input: standard input."),
+]
+Input = Annotated[
+    Path | None,
+    typer.Option(
+        "--input", "-i", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=INPUT,
+        help="UTF-8 file to translate line by line.",
+    ),
+]  # fmt: skip
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", dir_okay=False, writable=True, metavar="FILE", rich_help_panel=INPUT,
+        help="File to write instead of standard output. Translations are written as soon as they are ready: after an "
+        "interrupt the file holds whole lines.",
+    ),
+]  # fmt: skip
+NBest = Annotated[
+    int,
+    typer.Option(
+        "--n-best", min=1, metavar="N", rich_help_panel=INPUT,
+        help="Translations of each line, best first. With more than 1 an output line is LINE <tab> TEXT, or LINE "
+        "<tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
+    ),
+]  # fmt: skip
+Scores = Annotated[
+    bool,
+    typer.Option(
+        "--scores", rich_help_panel=INPUT,
+        help="Write SCORE <tab> TEXT. The score is log-probability / ((5 + tokens) / 6)^alpha.",
+    ),
+]  # fmt: skip
+LongestLine = Annotated[
+    int,
+    typer.Option(
+        "--max-source-length", min=1, metavar="N", rich_help_panel=INPUT,
+        help="Tokens in the longest line to translate. A longer line gives an empty line, an error message and exit "
+        "status 1; the lines after it are translated.",
+    ),
+]  # fmt: skip
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="LANGUAGE", rich_help_panel=MODEL, show_default=False,
+        help="Language to translate into: picks a checkpoint that ships with this package. "
+        f"[dim]\\[default: {DEFAULT_LANGUAGE}][/]",
+    ),
+]  # fmt: skip
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint", metavar="MODEL", rich_help_panel=MODEL,
+        help="A name listed by `vaswani checkpoints`, a folder, or a Hub id: owner/name, or owner/name@REVISION for "
+        "a branch, a tag or a commit.",
+    ),
+]  # fmt: skip
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device", metavar="DEVICE", rich_help_panel=MODEL,
+        help="cpu, cuda, cuda:1, mps, ... [dim]\\[default: an accelerator if there is one][/]",
+    ),
+]  # fmt: skip
+DType = Annotated[
+    Literal["auto", "float32", "bfloat16", "float16"],
+    typer.Option(
+        "--dtype", metavar="DTYPE", rich_help_panel=MODEL,
+        help="float32, bfloat16, float16, or auto: float32 on a CPU, the checkpoint's own elsewhere.",
+    ),
+]  # fmt: skip
+BatchSize = Annotated[
+    int,
+    typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=MODEL, help="Lines translated at once."),
+]  # fmt: skip
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, metavar="N", rich_help_panel=MODEL,
+        help="CPU threads. Give fewer than there are cores if other programs are busy. "
+        "[dim]\\[default: all cores][/]",
+    ),
+]  # fmt: skip
+Beams = Annotated[
+    int | None,
+    typer.Option(
+        "--beams", min=1, metavar="N", rich_help_panel=SEARCH,
+        help="Beam size. [dim]\\[default: the checkpoint's; 4 in the paper][/]",
+    ),
+]  # fmt: skip
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        "--alpha", min=0, metavar="ALPHA", rich_help_panel=SEARCH,
+        help="Length penalty; a higher value gives longer translations. "
+        "[dim]\\[default: the checkpoint's; 0.6 in the paper][/]",
+    ),
+]  # fmt: skip

@@ -1,0 +1,204 @@
+"""`vaswani translate`: texts, a file or standard input, line by line."""
+
+import math
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import typer
+
+from .. import catalogue
+from . import options
+from .console import Failure, err, failures_are_messages, report_error, say, warn
+from .lines import format_records, interrupts_held, open_lines, open_output, progress_bar, windows
+
+
+WARNINGS_SHOWN = 5
+SORTED_BATCHES = 16  # this many batches of a file are sorted together, so that lines of similar length share a batch
+
+
+def translate(
+    text: options.Texts = None,
+    input: options.Input = None,
+    output: options.Output = None,
+    n_best: options.NBest = 1,
+    scores: options.Scores = False,
+    longest_line: options.LongestLine = options.LONGEST_LINE,
+    to: options.To = None,
+    checkpoint: options.Checkpoint = None,
+    device: options.Device = None,
+    dtype: options.DType = "auto",
+    batch_size: options.BatchSize = 16,
+    threads: options.Threads = None,
+    beams: options.Beams = None,
+    alpha: options.Alpha = None,
+):
+    """Translate texts, a file, or standard input line by line.
+
+    Each input line gives one output line, as soon as it is read; an empty line gives an empty line.
+
+    [dim]$[/] vaswani translate "A man is riding a bicycle."
+    [dim]$[/] vaswani translate --input news.en --output news.de
+    [dim]$[/] tail -f chat.log | vaswani translate
+    """
+    if text and input:
+        raise typer.BadParameter("Give either texts or --input, not both.")
+    if input and output and output.exists() and input.samefile(output):
+        raise typer.BadParameter("This is the input file; it would be overwritten.", param_hint="--output")
+    if alpha is not None and not math.isfinite(alpha):
+        raise typer.BadParameter("It must be finite.", param_hint="--alpha")
+    check_n_best(n_best, beams)
+    source = choose(checkpoint, to)
+    settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
+    settings = {name: value for name, value in settings.items() if value is not None}
+
+    with failures_are_messages():
+        lines, total = open_lines(text, input)
+        translator = Translator(source, device, dtype, threads, batch_size, longest_line, settings)
+        check_n_best(n_best, beams or translator.pipeline.model.generation_config.num_beams or 1)
+        if not text and not input and sys.stdin.isatty():
+            err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
+        window = batch_size * SORTED_BATCHES if input else batch_size
+        bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
+        written = 0
+        with open_output(output) as target, progress_bar(total, bar_shown) as progress:
+            try:
+                for batch in windows(lines, window):
+                    results = translator.translate(batch, first_line=written + 1, progress=progress)
+                    translations = [format_records(written + i, r, n_best, scores) for i, r in enumerate(results, 1)]
+                    with interrupts_held():
+                        target.write("".join(translations))
+                        target.flush()
+                        written += len(batch)
+            except KeyboardInterrupt:
+                if output:
+                    say(f"{output} holds the translations of the first {written} lines.", "bold yellow", "interrupted")
+                raise
+        translator.summarise_warnings()
+        if translator.refused_lines:
+            raise typer.Exit(1)
+
+
+def check_n_best(n_best: int, beams: int | None):
+    if beams is not None and n_best > beams:
+        raise typer.BadParameter(
+            f"{n_best} translations need a beam of at least {n_best}, and it is {beams}: add --beams {n_best}.",
+            param_hint="--n-best",
+        )
+
+
+def choose(checkpoint: str | None, to: str | None) -> str:
+    """The folder or the Hub id of the model that the options ask for."""
+    try:
+        if checkpoint is None:
+            source = catalogue.for_language(to or options.DEFAULT_LANGUAGE)
+        else:
+            source = catalogue.resolve(checkpoint)
+        about = catalogue.read_about(Path(source))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--to" if checkpoint is None else "--checkpoint") from error
+    if to and about and about.target_language != to.lower():
+        message = f"{about.name} translates into {about.target_language!r}, not {to!r}."
+        raise typer.BadParameter(message, param_hint="--to")
+    return source
+
+
+class Translator:
+    """A loaded model with the options of one command."""
+
+    def __init__(
+        self,
+        source: str,
+        device: str | None,
+        dtype: str,
+        threads: int | None,
+        batch_size: int,
+        longest_line: int,
+        settings: dict,
+    ):
+        about = catalogue.read_about(Path(source))
+        self.name = about.name if about else source
+        with err.status(f"Loading {self.name}") if err.is_terminal else nullcontext():
+            self.pipeline = load_pipeline(source, device, dtype, threads)
+        self.batch_size, self.settings = batch_size, settings
+        config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
+        self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
+        self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens (--max-source-length)"
+        if getattr(config, "position_encoding", None) == "learned":
+            positions = config.max_position_embeddings - config.position_offset
+            if positions < longest_line:
+                self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+        self.long_lines = self.refused_lines = 0
+
+    def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
+        """Lines -> for each the pipeline's records, best first; a line that is too long counts as empty.
+
+        Raises:
+            Failure: the search settings of the checkpoint are not usable.
+        """
+        texts = self.without_long_lines(lines, first_line)
+        try:
+            results = self.pipeline.translate(texts, self.batch_size, progress, **self.settings)
+        except ValueError as error:
+            raise Failure(f"{self.name} cannot translate: {error}") from error
+        return [records if text.strip() else records[:1] for text, records in zip(texts, results, strict=True)]
+
+    def without_long_lines(self, lines: list[str], first_line: int) -> list[str]:
+        """The lines, with "" for those over the limit; says which are longer than the limit or the training data."""
+        # No token spans this many characters on average, so the start of a huge line is enough to know that it is long.
+        starts = [line[: 64 * self.longest_line] for line in lines]
+        lengths = [len(ids) for ids in self.pipeline.tokenizer(starts, verbose=False)["input_ids"]]
+        texts = []
+        for number, line, length in zip(range(first_line, first_line + len(lines)), lines, lengths, strict=True):
+            if length > self.longest_line:
+                self.refused_lines += 1
+                size = f"{length:,} tokens" if len(line) <= 64 * self.longest_line else f"{len(line):,} characters"
+                report_error(f"line {number} has {size}; {self.limit}. Its translation is left empty: split the line.")
+                line = ""
+            elif length > self.trained_length:
+                self.warn_about_length(number, length)
+            texts.append(line)
+        return texts
+
+    def warn_about_length(self, number: int, length: int):
+        self.long_lines += 1
+        if self.long_lines <= WARNINGS_SHOWN:
+            warn(
+                f"line {number} has {length} tokens, and {self.name} was trained on at most {self.trained_length}: "
+                "the translation may be poor. Split it into sentences."
+            )
+
+    def summarise_warnings(self):
+        if self.long_lines > WARNINGS_SHOWN:
+            warn(f"{self.long_lines} lines were longer than {self.trained_length} tokens.")
+
+
+def load_pipeline(source: str, device: str | None, dtype: str, threads: int | None = None):
+    """The translation pipeline of a folder or a Hub id, with or without a revision.
+
+    Raises:
+        Failure: it cannot be loaded, or not on this device.
+    """
+    import torch
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    from .. import LoadingError, TranslationPipeline, load
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    hub_logging.set_verbosity_error()
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        model, tokenizer = load(source, dtype=dtype)
+    except LoadingError as error:
+        raise Failure(str(error)) from error
+    try:
+        pipeline = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise Failure(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
+    if dtype == "auto" and pipeline.device.type == "cpu":
+        pipeline.model.float()
+    return pipeline

@@ -1,0 +1,126 @@
+"""Loads a checkpoint, or says in one sentence why it cannot be used.
+
+`from_pretrained` by itself gives weights that are missing in the file random values, ignores a generation_config.json
+that it cannot read, and offers on standard input to run code that it finds in the folder. A translation must not rest
+on any of that: here such a checkpoint is refused.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
+
+from .catalogue import split_revision
+
+
+class LoadingError(ValueError):
+    """Why a checkpoint cannot be used, in a sentence for the user."""
+
+
+def load(
+    source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model, on the CPU and in evaluation mode, and its tokenizer.
+
+    Args:
+        source: A folder, or a Hub id with or without "@revision"; `catalogue.resolve` gives either for a name.
+        dtype: As in `from_pretrained`; "auto" is the dtype in config.json.
+        **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.
+
+    Raises:
+        LoadingError: something is missing or damaged, or would have to run code of its own; the message says what.
+    """
+    model = load_model(source, dtype, **settings)
+    return model, load_tokenizer(source, model)
+
+
+def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any) -> PreTrainedModel:
+    """The model alone, on the CPU and in evaluation mode. Arguments and errors are those of `load`."""
+    name, revision = split_revision(str(source))
+    try:
+        _check_generation_config(name, revision)
+        model, report = AutoModelForSeq2SeqLM.from_pretrained(
+            name,
+            revision=revision,
+            dtype=dtype,
+            trust_remote_code=False,  # unset, it would ask on standard input, where the texts to translate are
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that every wrong shape is reported below, not only the first
+            **settings,
+        )
+    except LoadingError:
+        raise
+    except Exception as error:  # what a damaged file or a broken connection raises depends on where it breaks
+        raise LoadingError(f"Cannot load {source}: {_reason(error)}") from error
+    _check_weights(source, model, report)
+    return model.eval()
+
+
+def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer; with `model`, its ids are checked against the model's vocabulary. Errors are those of `load`."""
+    name, revision = split_revision(str(source))
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    except Exception as error:
+        raise LoadingError(f"Cannot load the tokenizer of {source}: {_reason(error)}") from error
+    if model is not None:
+        _check_vocabulary(source, model, tokenizer)
+    return tokenizer
+
+
+def _check_generation_config(name: str, revision: str | None):
+    """Refuses a generation_config.json that `from_pretrained` would ignore: its search settings would be lost."""
+    path = cached_file(name, "generation_config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
+    if path is None:
+        return
+    try:
+        settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LoadingError(f"Cannot read the generation_config.json of {name}: {_reason(error)}") from error
+    if not isinstance(settings, dict):
+        raise LoadingError(f"The generation_config.json of {name} is not a JSON object.")
+
+
+def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
+    """Refuses weights that do not fit the configuration, and weights that are not numbers."""
+    shapes = [f"{name} {list(in_file)}, not {list(wanted)}" for name, in_file, wanted in report["mismatched_keys"]]
+    weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    broken = [name for name, weight in weights.items() if weight.is_floating_point() and not weight.isfinite().all()]
+    problems = {
+        "missing": report["missing_keys"],
+        "of the wrong shape": shapes,
+        "not in the model that config.json describes": report["unexpected_keys"],
+        "NaN or infinite": broken,
+    }
+    message = "; ".join(f"{problem}: {_some(names)}" for problem, names in problems.items() if names)
+    if message:
+        raise LoadingError(f"Cannot use the weights of {source}: {message}.")
+
+
+def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
+    """Refuses a tokenizer with ids that the embeddings have no row for."""
+    embeddings: Any = model.get_input_embeddings()
+    rows = embeddings.num_embeddings
+    largest = max([*tokenizer.get_vocab().values(), *tokenizer.all_special_ids], default=0)
+    if largest >= rows:
+        raise LoadingError(
+            f"The tokenizer of {source} has ids up to {largest}, and its model embeddings for 0 to {rows - 1}: they "
+            "do not belong together, or tokens were added without model.resize_token_embeddings(len(tokenizer))."
+        )
+
+
+def _some(names: set[str] | list[str], shown: int = 3) -> str:
+    """The first names, and how many others there are."""
+    ordered = sorted(names)
+    others = f" and {len(ordered) - shown} more" if len(ordered) > shown else ""
+    return ", ".join(ordered[:shown]) + others
+
+
+def _reason(error: Exception) -> str:
+    """An error's first paragraph on one line; transformers' advice after it is for programmers."""
+    if "trust_remote_code" in str(error):
+        return "it would have to run code of its own, which is never done here."
+    return " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__

@@ -1,0 +1,41 @@
+"""Makes the model known to transformers; the package imports this, except where it runs as the `vaswani` command."""
+
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
+
+from .configuration_vaswani import PRESETS, VaswaniConfig
+from .loading import LoadingError, load
+from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
+from .pipeline_translation import TranslationPipeline, translate_texts
+from .tokenization import learn_tokenizer
+from .tokenization_vaswani import VaswaniTokenizer
+
+
+AutoConfig.register("vaswani", VaswaniConfig, exist_ok=True)
+AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
+AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
+AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
+
+# Saved repositories carry the code, so that they load where this package is not installed.
+VaswaniConfig.register_for_auto_class()
+VaswaniModel.register_for_auto_class("AutoModel")
+VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
+VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
+
+# transformers 5 has removed the task "translation" and answers its name with an error before it looks into the
+# registry. With this package the task exists again, so the notice of its removal goes.
+getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
+pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline, pt_model=AutoModelForSeq2SeqLM)
+
+__all__ = [
+    "PRESETS",
+    "LoadingError",
+    "TranslationPipeline",
+    "VaswaniConfig",
+    "VaswaniForConditionalGeneration",
+    "VaswaniModel",
+    "VaswaniPreTrainedModel",
+    "VaswaniTokenizer",
+    "learn_tokenizer",
+    "load",
+    "translate_texts",
+]
