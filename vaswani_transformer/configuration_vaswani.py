@@ -193,6 +193,22 @@ class VaswaniConfig(PreTrainedConfig):
             self.tie_word_embeddings = self.share_embeddings != "none"
         super().__post_init__(**kwargs)
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """Tokens of the longest sequence that the model takes; None where there is no limit."""
+        if self.position_encoding != "learned":
+            return None
+        return self.max_position_embeddings - self.position_offset
+
+    def check_length(self, length: int):
+        """Refuses a sequence of `length` tokens that a learned position table has no rows for, with a ValueError."""
+        longest = self.longest_sequence
+        if longest is not None and length > longest:
+            raise ValueError(
+                f"A sequence of {length} tokens is too long: the learned positions of this model end at {longest} "
+                "(`max_position_embeddings`)."
+            )
+
     def validate_sizes(self):
         sizes = ("vocab_size", "d_model", "d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads")
         sizes += (
@@ -242,11 +258,6 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError(
                 f"`tie_word_embeddings={self.tie_word_embeddings}` contradicts `share_embeddings="
                 f"{self.share_embeddings!r}`. Set only `share_embeddings`: 'all', 'target' or 'none'."
-            )
-        if self.pad_token_id is not None and self.pad_token_id == self.eos_token_id:
-            raise ValueError(
-                f"`pad_token_id` and `eos_token_id` are both {self.pad_token_id}. Padding is never produced, so that a "
-                "translation could never end: give them ids of their own."
             )
         for name in ("pad_token_id", "decoder_start_token_id"):
             value = getattr(self, name)

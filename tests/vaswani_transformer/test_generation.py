@@ -22,7 +22,9 @@ from transformers import (
 )
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import BeamCache, best_tokens, paper_generation_config
+from vaswani_transformer.attention_vaswani import BeamCache
+from vaswani_transformer.beam_search_vaswani import best_tokens
+from vaswani_transformer.generation_vaswani import NeverPad, paper_generation_config
 from vaswani_transformer.tokenization import learn_tokenizer
 
 
@@ -110,11 +112,10 @@ def assert_well_formed(sequences: torch.Tensor):
 
 
 def log_probability(model, source, tokens, prefix=()) -> float:
-    """log P(tokens | source, prefix), padding impossible, in one pass of the model."""
+    """log P(tokens | source, prefix) in one pass of the model."""
     ids = [model.config.decoder_start_token_id, *prefix, *tokens]
     with torch.no_grad():
         logits = model(torch.tensor([source]), decoder_input_ids=torch.tensor([ids[:-1]])).logits[0].double()
-    logits[:, PAD] = -torch.inf
     log_probs = logits.log_softmax(dim=-1)[-len(tokens) :]
     return log_probs.gather(-1, torch.tensor(tokens).unsqueeze(-1)).sum().item()
 
@@ -134,8 +135,8 @@ def paper_search(model, source, beams, alpha, max_new_tokens, n_best=1, prefix=(
             decoder_input_ids=torch.tensor([start + tokens for tokens in hypotheses]),
             use_cache=False,
         ).logits[:, -1]
-        logits[:, model.config.pad_token_id] = -torch.inf
         log_probs = logits.double().log_softmax(dim=-1)
+        log_probs[:, model.config.pad_token_id] = -torch.inf
         if allowed is not None:
             forbidden = torch.ones(log_probs.shape[-1], dtype=torch.bool)
             forbidden[allowed] = False
@@ -266,27 +267,25 @@ EXTRAS = [
 ]
 
 
-@pytest.fixture
-def library_loops(monkeypatch):
-    """Counts how often the library's own beam search ran."""
-    calls = []
-    original = GenerationMixin._beam_search
+class LibrarySearch(VaswaniForConditionalGeneration):
+    """With the library's own loop, which ranks by log P / length^alpha: ours does with an offset of 0."""
 
-    def counted(*args, **kwargs):
-        calls.append(1)
-        return original(*args, **kwargs)
+    _beam_search = GenerationMixin._beam_search
 
-    monkeypatch.setattr(GenerationMixin, "_beam_search", counted)
-    return calls
+    def _get_logits_processor(self, *args, **kwargs):
+        return LogitsProcessorList([NeverPad(PAD), *super()._get_logits_processor(*args, **kwargs)])
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("extra", EXTRAS, ids=["+".join(extra) or "nothing" for extra in EXTRAS])
-def test_our_loop_equals_the_librarys(library_loops, attention, extra):
-    """Over penalties, ends and prefixes; the library runs its own loop where the scores are asked for."""
+def test_our_loop_equals_the_librarys(attention, extra):
+    """Over penalties, ends and prefixes: sequences and all that can be asked for with them."""
     seed = 2 * EXTRAS.index(extra) + (attention == "eager")
     rng = random.Random(seed)
     model = ending_model(seed, attn_implementation=attention)
+    model.generation_config.length_penalty_offset = 0
+    library = copy.deepcopy(model)
+    library.__class__ = LibrarySearch
     for early_stopping in (False, True, "never"):
         beams = rng.randint(2, 5)
         options = dict(
@@ -299,15 +298,25 @@ def test_our_loop_equals_the_librarys(library_loops, attention, extra):
         prefix_length = rng.choice([0, 0, 2])
         if prefix_length:
             options["decoder_input_ids"] = torch.randint(2, 30, (len(SOURCES), prefix_length))
-        ours = model.generate(BATCH, **{**options, **extra})
-        assert not library_loops
-        library = model.generate(BATCH, **{**options, **extra}, return_dict_in_generate=True, output_scores=True)
-        assert library_loops.pop()
-        assert ours.shape == library.sequences.shape
-        lengths = 1 + prefix_length + (library.beam_indices >= 0).sum(dim=-1)
-        for our_row, row, length in zip(ours.tolist(), library.sequences.tolist(), lengths.tolist(), strict=True):
-            assert our_row[:length] == row[:length]
-            assert set(our_row[length:]) <= {PAD}  # the library fills with `</s>` where padding is 0
+        options = {**options, **extra, "output_scores": True, "output_logits": True, "output_hidden_states": True}
+        ours = model.generate(BATCH, **options, return_dict_in_generate=True)
+        theirs = library.generate(BATCH, **options, return_dict_in_generate=True)
+        assert ours.sequences.shape == theirs.sequences.shape
+        lengths = 1 + prefix_length + (theirs.beam_indices >= 0).sum(dim=-1)
+        for row, expected, length in zip(
+            ours.sequences.tolist(), theirs.sequences.tolist(), lengths.tolist(), strict=True
+        ):
+            assert row[:length] == expected[:length]
+            assert set(row[length:]) <= {PAD}  # the library fills with `</s>` where padding is 0
+        assert torch.equal(ours.beam_indices, theirs.beam_indices.long())
+        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=1e-4, atol=1e-5)
+        for name in ("scores", "logits", "decoder_hidden_states", "encoder_hidden_states"):
+            assert shapes(getattr(ours, name)) == shapes(getattr(theirs, name))
+        assert torch.equal(model.generate(BATCH, **options), ours.sequences)
+
+
+def shapes(nested) -> list | tuple:
+    return [shapes(x) for x in nested] if isinstance(nested, tuple) else tuple(nested.shape)
 
 
 # Length limit ---------------------------------------------------------------------------------------------------------
@@ -456,6 +465,8 @@ def test_sampling_follows_the_probabilities():
         expected = [log_probability(MODEL, source, [token]) for token in range(30)]
         expected = torch.tensor(expected).exp()
         assert expected.sum().item() == pytest.approx(1.0)
+        expected[PAD] = 0.0
+        expected /= expected.sum()
         assert expected.max() < 0.95, "a model this sure shows nothing"
         observed = drawn.bincount(minlength=30) / draws
         torch.testing.assert_close(observed.double(), expected.double(), atol=0.035, rtol=0)  # 4 standard deviations
@@ -631,13 +642,17 @@ def test_beam_cache_equals_no_cache(tiny_model, attention, prompt, step):
     model, n = tiny_model(attn_implementation=attention), 3
     mask = BATCH.ne(PAD).long()
     encoded = model.get_encoder()(BATCH, attention_mask=mask).last_hidden_state
-    cache = EncoderDecoderCache(BeamCache(n, max_length=16), DynamicCache(config=model.config))
+    beams = BeamCache(n, capacity=4)  # so small that it has to grow
+    cache = EncoderDecoderCache(beams, DynamicCache(config=model.config))
     assert cache.get_seq_length() == 0
     new = history = torch.randint(2, 48, (len(BATCH) * n, prompt))
     for _ in range(5):
         cached = model(
-            encoder_outputs=(encoded,), attention_mask=mask, decoder_input_ids=new, past_key_values=cache
-        ).logits
+            encoder_outputs=(encoded,), attention_mask=mask, decoder_input_ids=new, past_key_values=cache,
+            decoder_attention_mask=beams.attention_mask(
+                *new.shape, new.device, additive=model.dtype if attention == "eager" else None
+            ),
+        ).logits  # fmt: skip
         whole = model(
             encoder_outputs=(encoded.repeat_interleave(n, dim=0),),
             attention_mask=mask.repeat_interleave(n, dim=0),
@@ -647,7 +662,7 @@ def test_beam_cache_equals_no_cache(tiny_model, attention, prompt, step):
         torch.testing.assert_close(cached, whole[:, -new.shape[1] :], atol=1e-5, rtol=1e-4)
         assert cache.get_seq_length() == history.shape[1]
         chosen = (torch.randint(n, (len(BATCH), n)) + n * torch.arange(len(BATCH)).unsqueeze(1)).flatten()
-        cache.self_attention_cache.reorder_cache(chosen)
+        beams.reorder_cache(chosen)
         new = torch.randint(2, 48, (len(BATCH) * n, step))
         history = torch.cat((history[chosen], new), dim=1)
 

@@ -89,7 +89,7 @@ def test_presets_are_the_rows_of_table_3(preset, row):
         assert (attention.num_heads, attention.d_k, attention.d_v) == (heads, d_k, d_v)
         assert attention.qkv_proj.weight.shape == (heads * (2 * d_k + d_v), d_model)
         assert feed_forward.fc1.weight.shape == (d_ff, d_model)
-        assert layer.feed_forward_norm.dropout == dropout
+        assert layer.dropout == dropout
     assert config.position_encoding == ("learned" if preset == "table3-e-learned" else "sinusoidal")
 
 
@@ -136,7 +136,6 @@ REFUSED = {
     "untied but shared": (dict(tie_word_embeddings=False), ["share_embeddings", "'all', 'target' or 'none'"]),
     "tied but not shared": (dict(share_embeddings="none", tie_word_embeddings=True), ["'all', 'target' or 'none'"]),
     "padding outside the vocabulary": (dict(pad_token_id=37_000), ["pad_token_id", "below 37000"]),
-    "one id for two": (dict(eos_token_id=0), ["pad_token_id", "eos_token_id", "of their own"]),
     "start outside the vocabulary": (dict(decoder_start_token_id=-1), ["decoder_start_token_id", "below 37000"]),
     "certain dropout": (dict(dropout=1.0), ["dropout", "less than 1"]),
     "negative smoothing": (dict(label_smoothing=-0.1), ["label_smoothing", "at least 0"]),
