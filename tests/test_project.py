@@ -14,7 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from vaswani_transformer import __version__
+from vaswani_transformer import __version__, remote_code
 
 
 ROOT = Path(__file__).parents[1]
@@ -22,14 +22,7 @@ PACKAGE = ROOT / "vaswani_transformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 ROOMS = ["conversion", "training", "explorer", "benchmarks"]
-REMOTE_CODE = [
-    "configuration_vaswani",
-    "modeling_vaswani",
-    "loss_vaswani",
-    "processor_vaswani",
-    "generation_vaswani",
-    "pipeline_translation",
-]
+REMOTE_CODE = [Path(name).stem for name in (*remote_code.FILES, remote_code.TOKENIZER_FILE)]
 
 
 def direct_dependencies() -> list[Requirement]:

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import pytest
@@ -16,6 +17,8 @@ from transformers import (
     GenerationConfig,
     GenerationMixin,
     LogitsProcessorList,
+    MarianConfig,
+    MarianMTModel,
     StoppingCriteriaList,
     TextIteratorStreamer,
     TextStreamer,
@@ -230,6 +233,25 @@ def test_transition_scores_add_up_to_the_score():
     lengths = (output.beam_indices >= 0).sum(dim=-1)
     penalties = torch.tensor([length_penalty(length, 0.6) for length in lengths.tolist()])
     torch.testing.assert_close(steps.sum(dim=-1) / penalties, output.sequences_scores)
+
+
+def test_scores_are_the_models_log_probabilities():
+    """Padding is impossible, but the others are not scaled up for it unless the caller asks."""
+    model = ending_model(5)
+    model.lm_head.bias.data[PAD] += 2.0  # padding takes a large share
+    options = dict(**PAPER, num_return_sequences=4, max_new_tokens=12, return_dict_in_generate=True)
+    output = model.generate(BATCH, **options)
+    normalised = model.generate(BATCH, **options, renormalize_logits=True)
+    assert (normalised.sequences_scores - output.sequences_scores).min() > 0.01
+    lengths = (output.beam_indices >= 0).sum(dim=-1)
+    for i, length in enumerate(lengths.tolist()):
+        tokens = output.sequences[i, 1 : 1 + length].tolist()
+        exact = log_probability(model, SOURCES[i // 4], tokens)
+        assert output.sequences_scores[i].item() == pytest.approx(exact / length_penalty(length, 0.6), abs=1e-4)
+        assert output.token_log_probs[i].sum().item() == pytest.approx(exact, abs=1e-4)
+        last = exact - (log_probability(model, SOURCES[i // 4], tokens[:-1]) if length > 1 else 0)
+        assert output.token_log_probs[i, length - 1].item() == pytest.approx(last, abs=1e-4)
+        assert not output.token_log_probs[i, length:].any()
 
 
 # Our loop, against the library's --------------------------------------------------------------------------------------
@@ -745,6 +767,31 @@ def test_inputs_embeds(beams):
     assert torch.equal(expected, model.generate(inputs_embeds=embedded, attention_mask=mask, num_beams=beams))
 
 
+def test_shapes_are_those_of_the_librarys_own_models():
+    """Everything that `generate` can return, beside MarianMTModel: the encoder's has a row a sentence, not a beam."""
+    sizes = dict(
+        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+        decoder_attention_heads=4, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
+    )  # fmt: skip
+    marian = MarianConfig(**sizes, encoder_ffn_dim=24, decoder_ffn_dim=24, forced_eos_token_id=None)
+    models = MarianMTModel(marian).eval(), VaswaniForConditionalGeneration(VaswaniConfig(**sizes, d_ff=24)).eval()
+    wanted = ("scores", "logits", "attentions", "hidden_states")
+    for mode in MODES.values():
+        found = []
+        for model in models:
+            model.set_attn_implementation("eager")
+            torch.manual_seed(0)
+            output = model.generate(
+                BATCH, attention_mask=BATCH.ne(PAD).long(), **mode, num_return_sequences=2 if mode else 1,
+                min_new_tokens=5, max_new_tokens=5, suppress_tokens=[PAD], return_dict_in_generate=True,
+                **{f"output_{name}": True for name in wanted},
+            )  # fmt: skip
+            parts = {name: x for name, x in output.items() if name not in ("token_log_probs", "past_key_values")}
+            cached = [tuple(layer.keys.shape) for layer in output.past_key_values.self_attention_cache.layers]
+            found.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
+        assert found[0] == found[1]
+
+
 def test_attentions_and_hidden_states_of_beams():
     """The documented shapes, with one row a beam; and the weights are those of the returned sentence's own history."""
     model = ending_model(7, attn_implementation="eager", encoder_layers=2)
@@ -797,6 +844,64 @@ def test_the_papers_settings(tmp_path):
         found = paper_search(model, source, 4, 0.6, len(source) + 50)
         assert found.margin > 1e-5
         assert generated(loaded.generate(BATCH))[i] == found.hypotheses[0].tokens
+
+
+BAD_SETTINGS = {
+    "no beams": (dict(num_beams=0), "num_beams is 0"),
+    "beams in letters": (dict(num_beams="four"), "num_beams is 'four'"),
+    "half a beam": (dict(num_beams=2.5), "num_beams is 2.5"),
+    "too many beams": (dict(num_beams=2000), "num_beams is 2000"),
+    "a length for ever": (dict(max_length=10**9), "max_length is 1000000000"),
+    "new tokens for ever": (dict(max_new_tokens=10**9), "max_new_tokens is 1000000000"),
+    "a least length for ever": (dict(min_new_tokens=10**9), "min_new_tokens is 1000000000"),
+    "an offset that divides by zero": (dict(length_penalty_offset=-1), "length_penalty_offset is -1"),
+    "a penalty that is no number": (dict(length_penalty=float("nan")), "length_penalty is nan"),
+    "an end outside": (dict(eos_token_id=30), "eos_token_id has 30"),
+    "an end below": (dict(eos_token_id=[1, -2]), "eos_token_id has -2"),
+    "suppressed outside": (dict(suppress_tokens=[3, 99]), "suppress_tokens has 99"),
+    "a start outside": (dict(decoder_start_token_id=31), "decoder_start_token_id has 31"),
+    "padding ends": (dict(eos_token_id=PAD), "pad_token_id and eos_token_id are both 0"),
+}
+
+
+@pytest.mark.parametrize("way", ["argument", "model"])
+@pytest.mark.parametrize(("bad", "words"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+def test_bad_settings_are_refused_in_one_line(bad, words, way):
+    model = ending_model()
+    for name, value in bad.items() if way == "model" else ():
+        setattr(model.generation_config, name, value)
+    with pytest.raises(ValueError, match=words) as error:
+        model.generate(BATCH, **bad if way == "argument" else {})
+    assert "\n" not in str(error.value) and "generation_config.json" in str(error.value)
+
+
+def test_all_bad_settings_are_named_at_once():
+    with pytest.raises(ValueError, match="num_beams is 0.*num_return_sequences is -1.*suppress_tokens has 30"):
+        ending_model().generate(BATCH, num_beams=0, num_return_sequences=-1, suppress_tokens=[30])
+
+
+def test_a_model_whose_padding_is_its_end_runs_and_learns_but_does_not_generate(tiny_model, make_batch):
+    model, batch = tiny_model(pad_token_id=1, eos_token_id=1), make_batch()
+    assert model(**batch, labels=batch["decoder_input_ids"]).loss.isfinite()
+    with pytest.raises(ValueError, match="pad_token_id and eos_token_id are both 1"):
+        model.generate(batch["input_ids"])
+
+
+def test_threads_may_differ_in_their_settings():
+    """Each call ranks by its own settings, whatever others do on the same model meanwhile."""
+    model, jobs = ending_model(3), [dict(length_penalty=alpha, offset=k) for alpha in (0.3, 2.0) for k in (0, 1, 5, 50)]
+
+    def translate(job):
+        config = GenerationConfig(num_beams=4, length_penalty=job["length_penalty"], early_stopping="never")
+        config.length_penalty_offset = job["offset"]
+        output = model.generate(BATCH, generation_config=config, max_new_tokens=15, return_dict_in_generate=True)
+        return output.sequences_scores.tolist()
+
+    alone = [translate(job) for job in jobs]
+    assert len({tuple(scores) for scores in alone}) == len(jobs)
+    with ThreadPoolExecutor(4) as pool:
+        for together in (list(pool.map(translate, jobs)) for _ in range(3)):
+            assert together == alone
 
 
 def test_settings_may_be_overridden():

@@ -1,5 +1,7 @@
 """What transformers v5 expects of a model: tying, saving and loading, outputs, resizing, caches, compilation."""
 
+import re
+
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -141,6 +143,28 @@ def test_round_trip(tiny_model, make_batch, tmp_path, fields, save, load):
     assert not loaded.training
     assert_same_parameters(loaded, model)
     torch.testing.assert_close(logits_of(loaded, batch), logits_of(model, batch), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("on_disk", ["model.decoder.layers.1", "model.encoder.layers", "model.decoder"])
+def test_layers_may_stay_on_disk(tiny_model, make_batch, tmp_path, on_disk):
+    """accelerate moves what a module is called with to its device, and weights on disk cannot be moved."""
+    model, batch = tiny_model(), make_batch()
+    model.save_pretrained(tmp_path)
+    names = [name for name, _ in model.named_modules()]
+    parts = [
+        f"model.{stack}.{part}" for stack in ("encoder", "decoder") for part in ("embed_tokens", "embedding", "norm")
+    ]
+    parts += [name for name in names if re.fullmatch(r"model.(en|de)coder.layers.\d", name)]
+    device_map = {part: "disk" if part.startswith(on_disk) else "cpu" for part in parts}
+    device_map |= {"model.shared": "cpu", "lm_head": "cpu", "model.decoder.embed_tokens": "cpu"}
+    loaded = VaswaniForConditionalGeneration.from_pretrained(
+        tmp_path, device_map=device_map, offload_folder=tmp_path / "offloaded"
+    )
+    assert any(parameter.is_meta for parameter in loaded.parameters())
+    torch.testing.assert_close(logits_of(loaded, batch), logits_of(model, batch), rtol=1e-5, atol=1e-5)
+    source = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    options = dict(num_beams=3, max_new_tokens=6)
+    assert torch.equal(loaded.generate(**source, **options), model.generate(**source, **options))
 
 
 @each_sharing

@@ -131,6 +131,35 @@ def test_evaluation_reports_the_plain_loss_and_predicts(tiny_model, tmp_path):
     assert 1 <= metrics["eval_longest"] <= 6
 
 
+def test_the_trainers_defaults_do_not_shorten_later_translations(tiny_model, tmp_path):
+    """After `predict_with_generate` the library's max_length of 20 is in a model's settings: not in ours."""
+    model = tiny_model(softmax_bias=True)
+    model.lm_head.bias.data[1] = -1e4  # it never ends
+    source = torch.tensor([[5, 6, 7, 1]])
+    before = model.generate(source)
+    assert before.shape[1] == 1 + 4 + 50
+    arguments = Seq2SeqTrainingArguments(
+        output_dir=str(tmp_path), per_device_eval_batch_size=2, predict_with_generate=True, report_to=[],
+        use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    longest = []
+    trainer = Seq2SeqTrainer(
+        model=model, args=arguments, eval_dataset=dataset(), data_collator=collator(model),
+        compute_metrics=lambda prediction: longest.append((prediction.predictions > 0).sum(axis=1).max()) or {},
+    )  # fmt: skip
+    trainer.evaluate()
+    assert longest == [max(source for source, _ in SENTENCES) + 1 + 50], "later batches, too, had their own limits"
+    assert torch.equal(model.generate(source), before)
+    trainer.save_model(tmp_path / "saved")
+    saved = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "saved")
+    assert torch.equal(saved.generate(source), before)
+    assert saved.generation_config.max_length is None
+    assert model.generate(source, max_new_tokens=70).shape[1] == 71
+    model.generation_config.max_length = 9
+    trainer.evaluate()
+    assert model.generate(source).shape[1] == 9, "a length that the user has set stays"
+
+
 def test_a_run_resumes_where_it_stopped(tiny_model, tmp_path):
     model = tiny_model(dropout=0.1)
     options = dict(save_strategy="steps", save_steps=2, optim="adamw_torch", learning_rate=0.01)
@@ -151,14 +180,25 @@ def test_a_run_resumes_where_it_stopped(tiny_model, tmp_path):
 
 # peft -----------------------------------------------------------------------------------------------------------------
 
-PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj"]
-
 
 def adapted(model, **options):
-    return get_peft_model(
-        model,
-        LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=4, lora_alpha=16, target_modules=PROJECTIONS, **options),
-    )
+    options = {"target_modules": list(model.lora_targets), **options}
+    return get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=4, lora_alpha=16, **options))
+
+
+def adapted_layers(lora):
+    return {name.rpartition(".lora_A")[0] for name, _ in lora.named_parameters() if ".lora_A" in name}
+
+
+def test_lora_reaches_every_linear_map(tiny_model):
+    """Every projection of attention by the names that the model gives, and everything but the head by peft's own."""
+    model = tiny_model()
+    by_name = adapted_layers(adapted(copy.deepcopy(model)))
+    maps = [name for name, module in model.named_modules() if type(module) is torch.nn.Linear and name != "lm_head"]
+    attention = [name for name in maps if "attn" in name]
+    assert len(attention) == 2 * 2 + 3 * 5
+    assert by_name == {f"base_model.model.{name}" for name in attention}
+    assert adapted_layers(adapted(model, target_modules="all-linear")) == {f"base_model.model.{name}" for name in maps}
 
 
 def test_lora_trains_saves_and_merges(tiny_model, tmp_path):
