@@ -36,7 +36,7 @@ class Hypotheses:
 
     tokens: torch.Tensor  # [B, k, L], the prompt first; after an end, padding
     scores: torch.Tensor  # [B, k] log P, or log P / lp of a finished one; -inf where there is none
-    lengths: torch.Tensor  # [B, k] tokens without the padding
+    lengths: torch.Tensor | None = None  # [B, k] tokens without the padding, of finished ones
     parents: torch.Tensor | None = None  # [B, k] the beam, 0 to n - 1, that a candidate continues
     log_probs: torch.Tensor | None = None  # [B, k, L - prompt] of each token; 0 after an end
     rows: torch.Tensor | None = None  # [B, k, L - prompt] the row of the batch that gave each token; -1 after an end
@@ -117,7 +117,8 @@ class BeamSearch:
             rows=torch.zeros(*tokens.shape[:2], 0, dtype=torch.long, device=device) if records_tokens else None,
         )
         first_beam = torch.arange(num_beams, device=device) == 0  # the beams are still the same: one of them counts
-        self.running = replace(self.finished, scores=self.finished.scores.masked_fill(first_beam, 0.0))
+        scores = self.finished.scores.masked_fill(first_beam, 0.0)
+        self.running = replace(self.finished, scores=scores, lengths=None)
         self.may_improve = torch.ones(len(tokens), 1, dtype=torch.bool, device=device)
         self.is_over = False
 
@@ -143,16 +144,17 @@ class BeamSearch:
         choose = draw_tokens if self.do_sample else best_continuations
         log_probs = log_probs.unflatten(0, (-1, self.num_beams))  # [B, n, V]
         scores, parents, tokens, token_log_probs = choose(log_probs, self.running.scores, self.num_candidates)
-        longer = self.running.pick(parents).grown(tokens, token_log_probs, parents + self.first_rows)
-        return replace(longer, scores=scores, lengths=longer.lengths + 1, parents=parents)
+        grown = self.running.pick(parents).grown(tokens, token_log_probs, parents + self.first_rows)
+        return replace(grown, scores=scores, parents=parents)
 
     def keep_finished(self, candidates: Hypotheses, ended: torch.Tensor):
         """Of those finished before and those that ended now among the best n, the best n by log P / lp."""
         penalty = length_penalty(candidates.tokens.shape[-1] - self.prompt_length, self.alpha, self.offset)
         counts = ended & self.among_best & self.may_improve
         scores = (candidates.scores / penalty).masked_fill(~counts, IMPOSSIBLE)
+        lengths = torch.full_like(candidates.tokens[..., 0], candidates.tokens.shape[-1])
         earlier = self.finished.grown(self.fill, 0.0, -1)
-        both = earlier.beside(replace(candidates, scores=scores))
+        both = earlier.beside(replace(candidates, scores=scores, lengths=lengths))
         self.finished = both.pick(both.scores.topk(self.num_beams, dim=-1).indices)
 
     def keep_running(self, candidates: Hypotheses, ended: torch.Tensor):
@@ -174,8 +176,8 @@ class BeamSearch:
 
     def best(self, count: int) -> Hypotheses:
         """The best `count` finished hypotheses, one after the other: [B * count, ...], as wide as the longest."""
-        best = replace(self.finished, parents=None)
-        best = replace(best, **{name: x[:, :count].flatten(0, 1) for name, x in vars(best).items() if x is not None})
+        fields = {name: x for name, x in vars(self.finished).items() if x is not None}
+        best = replace(self.finished, **{name: x[:, :count].flatten(0, 1) for name, x in fields.items()})
         is_none = best.scores == IMPOSSIBLE  # fewer than `count` were found
         lengths = best.lengths.masked_fill(is_none, self.prompt_length)
         longest = int(lengths.max())

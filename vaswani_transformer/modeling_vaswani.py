@@ -20,7 +20,6 @@ sentences times their beams on the target's side (attention_vaswani.py).
 """
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -50,8 +49,8 @@ from .vocabulary_vaswani import HeadVocabularyMixin, VocabularyMixin
 
 
 # 3.4 Embeddings and Softmax ------------------------------------------------------------------------------------------
-# "We share the same weight matrix between the two embedding layers and the pre-softmax linear transformation. In the
-# embedding layers, we multiply those weights by sqrt(d_model)."
+# "[...] we share the same weight matrix between the two embedding layers and the pre-softmax linear transformation
+# [...] In the embedding layers, we multiply those weights by sqrt(d_model)."
 
 
 def look_up(
@@ -203,9 +202,7 @@ class VaswaniAttention(nn.Module):
         """x [B, T, D], the encoder's output `memory` [B, S, D] -> [B, T, D], and weights [B, H, T, S] if eager."""
         project = self.project_cross if self.is_cross else self.project_self
         query, key, value = project(x, memory, past_key_values)  # Q W^Q, K W^K, V W^V of each head
-        kernel: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, scaled_dot_product_attention
-        )
+        kernel = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
         heads, weights = attend(kernel, self, query, key, value, attention_mask, **kwargs)  # [B, T, H, V]
         return linear(self.out_proj, heads.flatten(-2)), weights  # Concat(head_1, ..., head_h) W^O
 
@@ -250,9 +247,9 @@ class VaswaniFeedForward(nn.Module):
 
 
 # 3.1 Encoder and Decoder Stacks --------------------------------------------------------------------------------------
-# "The output of each sub-layer is LayerNorm(x + Sublayer(x)), where Sublayer(x) is the function implemented by the
-# sub-layer itself." And in 5.4: "We apply dropout to the output of each sub-layer, before it is added to the sub-layer
-# input and normalized." No LayerNorm follows a whole stack.
+# "[...] the output of each sub-layer is LayerNorm(x + Sublayer(x)), where Sublayer(x) is the function implemented by
+# the sub-layer itself." And in 5.4: "We apply dropout to the output of each sub-layer, before it is added to the
+# sub-layer input and normalized." No LayerNorm follows a whole stack.
 
 
 class VaswaniNorm(nn.LayerNorm):
@@ -338,7 +335,7 @@ def stack_norm(config: VaswaniConfig, norm_position: str) -> nn.Module:
 
 
 class VaswaniEncoder(VaswaniPreTrainedModel):
-    """ "The encoder is composed of a stack of N = 6 identical layers" over the source (section 3.1)."""
+    """N identical layers over the source."""
 
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
 
@@ -371,8 +368,7 @@ class VaswaniEncoder(VaswaniPreTrainedModel):
 
 
 class VaswaniDecoder(VaswaniPreTrainedModel):
-    """ "The decoder is also composed of a stack of N = 6 identical layers", with "a third sub-layer, which performs
-    multi-head attention over the output of the encoder stack" (section 3.1)."""
+    """N identical layers over the target, each with a third sub-layer: attention to the encoder's output."""
 
     _can_record_outputs = {
         "hidden_states": VaswaniDecoderLayer,

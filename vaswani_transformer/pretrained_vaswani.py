@@ -1,11 +1,23 @@
 """What the library wants to know of the model: what it supports, how its weights begin, how it is saved."""
 
+import copy
+
 import torch
 from torch import nn
 from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel
 
 from .configuration_vaswani import VaswaniConfig
+
+
+# Arguments of `from_pretrained` that say where a checkpoint is.
+WHERE = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
+
+
+def is_untied(arguments: dict) -> bool:
+    """Whether arguments of `from_pretrained`, or a configuration among them, ask for three matrices."""
+    shares = arguments.get("share_embeddings"), getattr(arguments.get("config"), "share_embeddings", None)
+    return arguments.get("tie_word_embeddings") is False or "none" in shares
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -55,6 +67,24 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """Sources and targets [2, 5] that any model takes."""
         ids = torch.tensor([[5, 6, 7, 8, 2], [3, 4, 2, 9, 2]], device=self.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": ids}
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
+        """As the library's; with `tie_word_embeddings=False` each matrix begins as a copy of the one that is stored."""
+        path = pretrained_model_name_or_path
+        if path is None or not is_untied(kwargs):
+            return super().from_pretrained(path, *args, **kwargs)
+        stored = VaswaniConfig.from_pretrained(path, **{name: kwargs[name] for name in WHERE if name in kwargs})
+        if stored.share_embeddings == "none":
+            return super().from_pretrained(path, *args, **kwargs)
+        for name in ("tie_word_embeddings", "share_embeddings"):
+            kwargs.pop(name, None)
+        if kwargs.get("config") is not None:
+            kwargs["config"] = copy.deepcopy(kwargs["config"])
+            kwargs["config"].share_embeddings = stored.share_embeddings
+        loaded = super().from_pretrained(path, *args, **kwargs)
+        (loaded[0] if isinstance(loaded, tuple) else loaded).untie_embeddings()
+        return loaded
 
     def save_pretrained(self, *args, **kwargs):
         """As the library's; a saved model also carries the code of `pipeline("translation", ...)` and of AutoModel."""

@@ -1,4 +1,4 @@
-"""Changing the size of a vocabulary: one for source and target, or one for each (section 3.4, `share_embeddings`)."""
+"""Other sizes of the vocabularies, and embeddings that are shared no more (section 3.4, `share_embeddings`)."""
 
 from torch import nn
 
@@ -21,6 +21,19 @@ class VocabularyMixin:
         if self.config.share_embeddings == "all":
             self.config.decoder_vocab_size = embeddings.num_embeddings
         return embeddings
+
+    def untie_embeddings(self):
+        """Gives source and target copies of the matrix that they share, for them to train apart."""
+        for stack in (self.encoder, self.decoder):
+            untie(stack.embed_tokens)
+        if hasattr(self, "shared"):
+            del self.shared
+        self.config.share_embeddings = "none"
+        self._tied_weights_keys, self.all_tied_weights_keys = None, {}
+
+
+def untie(module: nn.Module):
+    module.weight = nn.Parameter(module.weight.detach().clone(), requires_grad=module.weight.requires_grad)
 
 
 class HeadVocabularyMixin:
@@ -48,6 +61,12 @@ class HeadVocabularyMixin:
         )
         self._resize_target_side(decoder.embed_tokens)
         return decoder.embed_tokens
+
+    def untie_embeddings(self):
+        """Gives source, target and pre-softmax copies of the matrix that they share, for them to train apart."""
+        untie(self.lm_head)
+        self.model.untie_embeddings()
+        self._tied_weights_keys, self.all_tied_weights_keys = None, {}
 
     def _resize_target_side(self, embeddings: nn.Embedding):
         self.config.decoder_vocab_size = embeddings.num_embeddings

@@ -217,6 +217,33 @@ def test_loading_initialises_what_is_missing_and_nothing_else(tiny_model, tmp_pa
     assert_same_parameters(changed, model)
 
 
+@pytest.mark.parametrize("share", ["all", "target"])
+@pytest.mark.parametrize("way", [dict(tie_word_embeddings=False), dict(share_embeddings="none"), "config"], ids=str)
+def test_untying_copies_the_shared_matrix(tiny_model, make_batch, tmp_path, share, way):
+    model, batch = tiny_model(**SHARING[share]), make_batch(vocab_size=40)
+    model.save_pretrained(tmp_path)
+    if way == "config":
+        way = dict(config=VaswaniConfig.from_pretrained(tmp_path, tie_word_embeddings=False))
+    for load in (VaswaniForConditionalGeneration, AutoModelForSeq2SeqLM):
+        untied, info = load.from_pretrained(tmp_path, **way, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        assert (untied.config.share_embeddings, untied.config.tie_word_embeddings) == ("none", False)
+        assert "model.shared.weight" not in untied.state_dict()
+        torch.testing.assert_close(logits_of(untied, batch), logits_of(model, batch), rtol=0, atol=0)
+    untied.lm_head.weight.data.zero_()
+    untied.model.encoder.embed_tokens.weight.data.fill_(1.0)
+    assert untied.model.decoder.embed_tokens.weight.std() > 0.05
+    untied.save_pretrained(tmp_path / "untied")
+    again = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "untied")
+    assert_same_parameters(again, untied)
+
+
+def test_another_vocabulary_size_needs_no_second_field(tiny_model, tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    model = VaswaniForConditionalGeneration.from_pretrained(tmp_path, vocab_size=60, ignore_mismatched_sizes=True)
+    assert model.lm_head.weight.shape == model.model.shared.weight.shape == (60, 16)
+
+
 def test_a_field_overridden_while_loading_is_checked(tiny_model, tmp_path):
     tiny_model().save_pretrained(tmp_path)
     with pytest.raises(StrictDataclassError, match="at least 0 and less than 1"):
