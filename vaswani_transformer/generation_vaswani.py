@@ -144,6 +144,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         if mask is None and source is not None and pad_token_id is not None:
             mask = kwargs["attention_mask"] = source.ne(pad_token_id).long()
 
+        if self.generation_config.max_length == VaswaniGenerationConfig.UNLIMITED:
+            self.generation_config.max_length = None
         settings = self._settings(generation_config, kwargs)
         check_settings(settings, self.config)
         limits = self._length_limits(source, mask, kwargs)

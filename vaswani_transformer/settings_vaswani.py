@@ -79,18 +79,18 @@ def check_settings(settings: dict[str, Any], config: PreTrainedConfig):
             problems.append(f"{name} is {value!r} (a number{', at least 0' if lowest == 0 else ''})")
     if settings.get("early_stopping") not in (None, True, False, "never"):
         problems.append(f"early_stopping is {settings['early_stopping']!r} (true, false or 'never')")
+    size, pad = config.decoder_vocab_size, config.pad_token_id
     for name in IDS:
-        strange = [
-            i for i in flat(settings.get(name)) if not (is_a(Integral, i) and 0 <= i < config.decoder_vocab_size)
-        ]
+        strange = [i for i in flat(settings.get(name)) if not (is_a(Integral, i) and 0 <= i < size)]
         if strange:
-            problems.append(f"{name} has {strange[0]!r} (an id below {config.decoder_vocab_size:,})")
-    if (pad := config.pad_token_id) is not None and set(flat(settings.get("eos_token_id"))) == {pad}:
-        problems.append(
-            f"pad_token_id and eos_token_id are both {pad}, and as padding is never produced, none would end"
-        )
+            problems.append(f"{name} has {strange[0]!r} (an id below {size:,})")
+    if pad is not None and set(flat(settings.get("eos_token_id"))) == {pad}:
+        problems.append(f"pad_token_id and eos_token_id are both {pad} (padding is never produced: nothing would end)")
     if problems:
-        raise ValueError(f"Generation settings (generation_config.json or arguments): {'; '.join(problems)}.")
+        raise ValueError(
+            f"These generation settings cannot be used: {'; '.join(problems)}. They come from generation_config.json "
+            "or from the arguments of `generate`."
+        )
 
 
 def is_a(kind: type, value: Any) -> bool:

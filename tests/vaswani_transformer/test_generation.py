@@ -744,6 +744,33 @@ def test_compiled():
     assert torch.equal(compiled, MODEL.generate(BATCH, max_new_tokens=8))
 
 
+def test_processes_that_share_a_model_search_alike(tmp_path):
+    """As FSDP and ZeRO-3 ask for it: all run until the last is done. Here there is one."""
+    expected = MODEL.generate(BATCH, **PAPER)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        assert torch.equal(MODEL.generate(BATCH, **PAPER, synced_gpus=True), expected)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_beam_cache_becomes_an_ordinary_one(tiny_model):
+    """What `generate` returns as `past_key_values` holds each beam's own history, as the library's loop leaves it."""
+    model = tiny_model()
+    library = copy.deepcopy(model)
+    library.__class__ = LibrarySearch
+    caches = []
+    for searching in (model, library):
+        searching.generation_config.length_penalty_offset = 0
+        output = searching.generate(
+            BATCH, num_beams=3, max_new_tokens=5, min_new_tokens=5, return_dict_in_generate=True, output_scores=True
+        )
+        caches.append(output.past_key_values.self_attention_cache)
+    for ours, theirs in zip(caches[0].layers, caches[1].layers, strict=True):
+        torch.testing.assert_close(ours.keys, theirs.keys)
+        torch.testing.assert_close(ours.values, theirs.values)
+
+
 # Inputs and outputs ---------------------------------------------------------------------------------------------------
 
 
