@@ -75,7 +75,7 @@ def padding_mask(
     return attention_mask
 
 
-def source_mask(
+def cross_attention_mask(
     config: PreTrainedConfig, hidden_states: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor | None:
     """The mask of cross-attention in the form that the kernel wants: targets [B * n, T, D], memory [B, S, D]."""

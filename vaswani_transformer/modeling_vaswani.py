@@ -39,7 +39,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention_vaswani import attend, keep_source, keep_target, kept_source, padding_mask, source_mask
+from .attention_vaswani import attend, cross_attention_mask, keep_source, keep_target, kept_source, padding_mask
 from .configuration_vaswani import VaswaniConfig
 from .cpu_vaswani import dropout, linear
 from .generation_vaswani import VaswaniGenerationMixin
@@ -130,6 +130,7 @@ class VaswaniEmbedding(nn.Module):
         return self.encode(torch.arange(attention_mask.shape[1], device=device))[positions]
 
     def encode(self, positions: torch.Tensor) -> torch.Tensor:
+        """[T] -> [T, D]"""
         positions = positions + self.config.position_offset
         if self.config.position_encoding == "learned":  # Table 3, row (E)
             return self.positions(positions)
@@ -207,6 +208,7 @@ class VaswaniAttention(nn.Module):
         return linear(self.out_proj, heads.flatten(-2)), weights  # Concat(head_1, ..., head_h) W^O
 
     def project_self(self, x: torch.Tensor, memory: None, past_key_values: Cache | None) -> tuple[torch.Tensor, ...]:
+        """x [B, T, D] -> query [B, H, T, K]; of past and current tokens, keys [B, H, S, K] and values [B, H, S, V]."""
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
         query, key, value = linear(self.qkv_proj, x).split((keys, keys, values), dim=-1)
         key, value = self.split_heads(key, self.d_k), self.split_heads(value, self.d_v)
@@ -215,6 +217,7 @@ class VaswaniAttention(nn.Module):
     def project_cross(
         self, x: torch.Tensor, memory: torch.Tensor, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, ...]:
+        """x [B, T, D] -> query [B, H, T, K]; memory [B, S, D] -> keys [B, H, S, K] and values [B, H, S, V]."""
         query = self.split_heads(linear(self.q_proj, x), self.d_k)
         if (kept := kept_source(past_key_values, self.layer_idx)) is not None:
             return query, *kept
@@ -275,11 +278,9 @@ class VaswaniLayer(GradientCheckpointingLayer):
         self.pre_norm = norm_position == "pre"
         self.dropout = config.dropout
 
-    def add_and_norm(
-        self, x: torch.Tensor, sublayer: nn.Module, norm: VaswaniNorm, *arguments, **kwargs
-    ) -> torch.Tensor:
+    def add_and_norm(self, x: torch.Tensor, sublayer: nn.Module, norm: nn.Module, *args, **kwargs) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x))): [B, T, D] -> [B, T, D]."""
-        output = sublayer(norm(x) if self.pre_norm else x, *arguments, **kwargs)
+        output = sublayer(norm(x) if self.pre_norm else x, *args, **kwargs)
         output = output[0] if isinstance(output, tuple) else output  # attention gives its weights, too
         x = x + dropout(output, self.dropout, self.training)
         return x if self.pre_norm else norm(x)
@@ -323,8 +324,9 @@ class VaswaniDecoderLayer(VaswaniLayer):
         memory_mask: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],  # with the cache, `past_key_values`
     ) -> torch.Tensor:
-        x = self.add_and_norm(x, self.self_attn, self.self_attn_norm, None, target_mask, **kwargs)
-        x = self.add_and_norm(x, self.cross_attn, self.cross_attn_norm, memory, memory_mask, **kwargs)
+        # Masked Multi-Head Attention, Multi-Head Attention, Feed Forward: each with its Add & Norm
+        x = self.add_and_norm(x, self.self_attn, self.self_attn_norm, attention_mask=target_mask, **kwargs)
+        x = self.add_and_norm(x, self.cross_attn, self.cross_attn_norm, memory, attention_mask=memory_mask, **kwargs)
         return self.add_and_norm(x, self.feed_forward, self.feed_forward_norm)
 
 
@@ -404,18 +406,16 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
         """
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past, past_length = None, 0
-        if past_key_values is not None:
-            past, past_length = past_key_values.self_attention_cache, past_key_values.get_seq_length()
-
+        past = None if past_key_values is None else past_key_values.self_attention_cache
+        past_length = 0 if past is None else past.get_seq_length()
         embedded = look_up(self.embed_tokens, input_ids, inputs_embeds, self.config)
         x = self.embedding(embedded, attention_mask, past_length)  # [B, T, D]
-        # "Masking ... ensures that the predictions for position i can depend only on the known outputs at positions
-        # less than i."
+        # "This masking [...] ensures that the predictions for position i can depend only on the known outputs at
+        # positions less than i."
         target_mask = create_causal_mask(
             config=self.config, inputs_embeds=x, attention_mask=attention_mask, past_key_values=past
         )
-        memory_mask = source_mask(self.config, x, encoder_hidden_states, encoder_attention_mask)
+        memory_mask = cross_attention_mask(self.config, x, encoder_hidden_states, encoder_attention_mask)
         for layer in self.layers:
             # The first three by position, as gradient checkpointing and the capture of outputs need it.
             x = layer(x, target_mask, encoder_hidden_states, memory_mask, past_key_values=past_key_values, **kwargs)
