@@ -35,6 +35,7 @@ class VaswaniGenerationConfig(GenerationConfig):
         return own
 
     def update(self, defaults_only: bool = False, allow_custom_entries: bool = False, **kwargs) -> dict[str, Any]:
+        # `generate` fills in the defaults, too, but gives every sentence its length before.
         if defaults_only and kwargs == self._get_default_generation_params():
             kwargs["max_length"] = self.UNLIMITED
         return super().update(defaults_only=defaults_only, allow_custom_entries=allow_custom_entries, **kwargs)
@@ -46,9 +47,9 @@ class VaswaniGenerationConfig(GenerationConfig):
         return settings
 
 
-LONGEST = 100_000
+LONGEST = 100_000  # tokens: what is meant as "no limit" would fill the memory before it ends
 INTEGERS = {
-    "num_beams": (1, 1000),
+    "num_beams": (1, 1000),  # each holds the scores of a whole vocabulary
     "num_return_sequences": (1, LONGEST),
     "max_length": (1, LONGEST),
     "max_new_tokens": (1, LONGEST),

@@ -70,6 +70,7 @@ class HeadVocabularyMixin:
 
     def _resize_target_side(self, embeddings: nn.Embedding):
         self.config.decoder_vocab_size = embeddings.num_embeddings
+        # Where the two share a matrix, `resize_token_embeddings` of the library has resized the transformation already.
         if self.lm_head.out_features != embeddings.num_embeddings or self.config.share_embeddings == "none":
             self.lm_head = self._get_resized_lm_head(self.lm_head, embeddings.num_embeddings)
         self.tie_weights()
