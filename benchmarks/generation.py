@@ -34,7 +34,7 @@ def generate(model: torch.nn.Module, batch: dict[str, torch.Tensor], beams: int,
         raise RuntimeError(f"Expected {tokens} new tokens a sentence, got an output of shape {tuple(output.shape)}.")
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generation", description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="base")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
@@ -44,24 +44,24 @@ def main():
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
 
-    models = ours_and_marian(arguments.preset)
+    models = ours_and_marian(options.preset)
     for model in models.values():
-        model.to(getattr(torch, arguments.dtype)).eval()
+        model.to(getattr(torch, options.dtype)).eval()
         model.generation_config.eos_token_id = None
     results = []
-    for beams in arguments.beams:
-        for size in arguments.batch_sizes:
-            batch = make_batch(size, arguments.source_tokens, models["vaswani"].config.vocab_size)
-            runs = {n: partial(generate, m, batch, beams, arguments.new_tokens) for n, m in models.items()}
-            seconds = in_turns(runs, arguments.rounds)
-            tokens = size * arguments.new_tokens
+    for beams in options.beams:
+        for size in options.batch_sizes:
+            batch = make_batch(size, options.source_tokens, models["vaswani"].config.vocab_size)
+            runs = {n: partial(generate, m, batch, beams, options.new_tokens) for n, m in models.items()}
+            seconds = in_turns(runs, options.rounds)
+            tokens = size * options.new_tokens
             rates = {f"{n} tokens/s": round(tokens / statistics.median(s), 1) for n, s in seconds.items()}
             speed = ratios(seconds, "vaswani", "marian")
             results.append({"beams": beams, "batch_size": size, "times_as_fast": speed, **rates})
             print(results[-1], flush=True)
-    record(arguments.output, "python -m benchmarks.generation", vars(arguments), results)
+    record(options.output, "python -m benchmarks.generation", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""float32 products as in decoding: torch's own choice beside oneDNN, which `VaswaniLinear` asks.
+"""float32 products as in decoding: torch's own choice beside oneDNN, which `cpu_vaswani.linear` asks.
 
     python -m benchmarks.linear --output benchmarks/results/linear.json
 
@@ -28,21 +28,21 @@ def onednn(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.linear", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     results = []
     for rows, inner, columns in SHAPES:
         x = torch.randn(rows, inner)
         weights = [torch.randn(columns, inner) for _ in range(max(2, CACHE // (4 * inner * columns)))]
         products = {"torch": torch.nn.functional.linear, "oneDNN": onednn}
-        seconds = in_turns({name: partial(run, f, weights, x) for name, f in products.items()}, arguments.rounds)
+        seconds = in_turns({name: partial(run, f, weights, x) for name, f in products.items()}, options.rounds)
         results.append(
             {"rows": rows, "inner": inner, "columns": columns, "times_as_fast": ratios(seconds, "oneDNN", "torch")}
         )
-    record(arguments.output, "python -m benchmarks.linear", vars(arguments), results)
+    record(options.output, "python -m benchmarks.linear", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ def draw(curves: dict[str, dict[int, float]], path: Path):
     figure.savefig(path, metadata={"Date": None})
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loss_curves", description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--output", type=Path, required=True, help="a JSON file")
-    arguments = parser.parse_args()
-    runs = dict(run.split("=", 1) for run in arguments.runs)
+    options = parser.parse_args(arguments)
+    runs = dict(run.split("=", 1) for run in options.runs)
     curves = {name: losses(Path(run)) for name, run in runs.items()}
     first, *others = curves
     results = [
@@ -49,8 +49,8 @@ def main():
         for name in others
     ]
     results += [{"run": name, "losses": {s: round(v, 4) for s, v in curve.items()}} for name, curve in curves.items()]
-    record(arguments.output, "python -m benchmarks.loss_curves", {"runs": list(runs)}, results)
-    draw(curves, arguments.output.with_suffix(".svg"))
+    record(options.output, "python -m benchmarks.loss_curves", {"runs": list(runs)}, results)
+    draw(curves, options.output.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

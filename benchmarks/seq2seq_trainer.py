@@ -143,7 +143,7 @@ def pass_over_the_batches(connection: Connection):
     connection.recv()
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.seq2seq_trainer", description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="mini")
     parser.add_argument("--batch-tokens", type=int, default=3072)
@@ -151,24 +151,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     torch.set_num_threads(1)  # processes are forked, which the threads of OpenMP do not outlive
-    vocab_size = VaswaniConfig.from_preset(arguments.preset).vocab_size
-    batches = make_batches(vocab_size, arguments.batch_tokens, arguments.batches)
+    vocab_size = VaswaniConfig.from_preset(options.preset).vocab_size
+    batches = make_batches(vocab_size, options.batch_tokens, options.batches)
     context, connections, workers = multiprocessing.get_context("fork"), {}, []
     for way in WAYS:
         for precision in ("float32", "bfloat16"):
             connection, theirs = context.Pipe()
-            settings = (arguments.preset, batches, precision == "bfloat16")
-            workers.append(context.Process(target=work, args=(theirs, arguments.threads, way, *settings), daemon=True))
+            settings = (options.preset, batches, precision == "bfloat16")
+            workers.append(context.Process(target=work, args=(theirs, options.threads, way, *settings), daemon=True))
             workers[-1].start()
             theirs.close()
             connections[f"{way} {precision}"] = connection
     for connection in connections.values():
         connection.recv()
     runs = {name: partial(pass_over_the_batches, connection) for name, connection in connections.items()}
-    seconds = in_turns(runs, arguments.rounds)
+    seconds = in_turns(runs, options.rounds)
     for worker in workers:
         worker.terminate()
 
@@ -186,8 +186,8 @@ def main():
     ]
     shapes = [[*batch["input_ids"].shape, batch["labels"].shape[1]] for batch in batches]
     results.append({"batches": shapes, "of": ["sentences", "source", "target"], "target tokens": tokens})
-    torch.set_num_threads(arguments.threads)
-    record(arguments.output, "python -m benchmarks.seq2seq_trainer", vars(arguments), results)
+    torch.set_num_threads(options.threads)
+    record(options.output, "python -m benchmarks.seq2seq_trainer", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -64,26 +64,26 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: dict[s
         torch.cuda.synchronize()
 
 
-def measure(preset: str, arguments: argparse.Namespace) -> list[dict]:
+def measure(preset: str, options: argparse.Namespace) -> list[dict]:
     models = ours_and_marian(preset)
-    config, shape = models["vaswani"].config, (arguments.sentences, arguments.tokens)
-    ids = torch.randint(2, config.vocab_size, (2, *shape), device=arguments.device)
+    config, shape = models["vaswani"].config, (options.sentences, options.tokens)
+    ids = torch.randint(2, config.vocab_size, (2, *shape), device=options.device)
     batch = {"input_ids": ids[0], "attention_mask": torch.ones_like(ids[0]), "labels": ids[1]}
     runs = {}
     for name, model in models.items():
-        optimizer = torch.optim.Adam(model.to(arguments.device).train().parameters(), lr=1e-4, fused=True)
+        optimizer = torch.optim.Adam(model.to(options.device).train().parameters(), lr=1e-4, fused=True)
         for attention in ("sdpa", "eager"):
             for precision in ("float32", "bfloat16"):
                 runs[f"{name} {precision} {attention}"] = partial(
                     step, model, optimizer, batch, attention, precision == "bfloat16"
                 )
-    seconds = in_turns(runs, arguments.rounds)
-    flops = training_flops(config, arguments.sentences, arguments.tokens, arguments.tokens)
-    peak = arguments.peak_tflops or peak_tflops(arguments.device)
+    seconds = in_turns(runs, options.rounds)
+    flops = training_flops(config, options.sentences, options.tokens, options.tokens)
+    peak = options.peak_tflops or peak_tflops(options.device)
     results = []
     for name in runs:
         median = statistics.median(seconds[name])
-        rate = round(arguments.sentences * arguments.tokens / median)
+        rate = round(options.sentences * options.tokens / median)
         result = {"preset": preset, "step": name, "target tokens/s": rate}
         if name.startswith("vaswani"):
             result["TFLOP/s"] = round(flops / median / 1e12, 3)
@@ -94,7 +94,7 @@ def measure(preset: str, arguments: argparse.Namespace) -> list[dict]:
     return results
 
 
-def main():
+def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training_step", description=__doc__.splitlines()[0])
     parser.add_argument("--presets", nargs="+", default=["mini"])
     parser.add_argument("--sentences", type=int, default=160)
@@ -103,14 +103,14 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--peak-tflops", type=float, help="of the device in bfloat16; known for H100 and H200")
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     keep_freed_memory()
-    results = [result for preset in arguments.presets for result in measure(preset, arguments)]
-    settings = vars(arguments)
-    if arguments.device == "cuda":
+    results = [result for preset in options.presets for result in measure(preset, options)]
+    settings = vars(options)
+    if options.device == "cuda":
         settings = {**settings, "gpu": torch.cuda.get_device_name()}
-    record(arguments.output, "python -m benchmarks.training_step", settings, results)
+    record(options.output, "python -m benchmarks.training_step", settings, results)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ PRESETS = {
     "base-t2t-2017": T2T_2017,
     "big-t2t-2017": {**BIG, **T2T_2017},
     **TABLE_3,
-    # Not in the paper: small enough to train on a processor in hours. "mini" is the shape of the shipped checkpoint.
+    # Not in the paper: small enough to train on a CPU in hours. "mini" is the shape of the shipped checkpoint.
     "mini": dict(
         vocab_size=8192, d_model=256, d_ff=1024, encoder_layers=4, decoder_layers=3,
         encoder_attention_heads=4, decoder_attention_heads=4,
@@ -57,6 +57,12 @@ PRESETS = {
         encoder_attention_heads=4, decoder_attention_heads=4,
     ),
 }  # fmt: skip
+
+
+SIZES = (
+    "vocab_size", "decoder_vocab_size", "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers",
+    "encoder_attention_heads", "decoder_attention_heads", "d_k", "d_v", "max_position_embeddings",
+)  # fmt: skip
 
 
 @strict
@@ -106,6 +112,8 @@ class VaswaniConfig(PreTrainedConfig):
             A vector added to every position of the encoder's input: T2T's embedding of its "target space".
         share_embeddings (`"all"`, `"target"` or `"none"`, defaults to `"all"`):
             One matrix for source, target and pre-softmax (section 3.4), for target and pre-softmax, or three matrices.
+        tie_word_embeddings (`bool`, *optional*):
+            The library's name for the same: `False` is `share_embeddings="none"`, and it is `True` for the others.
         zero_pad_embedding (`bool`, defaults to `True`):
             Looking up `pad_token_id` gives a zero vector while its tied row still trains. As the decoder starts from
             `pad_token_id`, this is T2T's zero start vector; `False` gives a start token with an embedding of its own.
@@ -170,6 +178,16 @@ class VaswaniConfig(PreTrainedConfig):
     bos_token_id: int | None = None
     decoder_start_token_id: int | None = 0
 
+    def __setattr__(self, name: str, value):
+        """Sets a field, and with it those that follow from it, so that one of them is enough wherever it is set."""
+        super().__setattr__(name, value)
+        if name == "vocab_size" and self.share_embeddings == "all":
+            super().__setattr__("decoder_vocab_size", value)
+        elif name == "share_embeddings":
+            super().__setattr__("tie_word_embeddings", value != "none")
+        elif name == "tie_word_embeddings" and value is False:
+            super().__setattr__("share_embeddings", "none")
+
     @classmethod
     def from_preset(cls, name: str, **overrides) -> "VaswaniConfig":
         """The configuration called `name` in `PRESETS` (base, big, every row of Table 3, ...), with fields overridden.
@@ -193,17 +211,24 @@ class VaswaniConfig(PreTrainedConfig):
             self.tie_word_embeddings = self.share_embeddings != "none"
         super().__post_init__(**kwargs)
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """Tokens of the longest sequence that the model takes; None where there is no limit."""
+        if self.position_encoding != "learned":
+            return None
+        return self.max_position_embeddings - self.position_offset
+
+    def check_length(self, length: int):
+        """Refuses a sequence of `length` tokens that a learned position table has no rows for, with a ValueError."""
+        longest = self.longest_sequence
+        if longest is not None and length > longest:
+            raise ValueError(
+                f"A sequence of {length} tokens is too long: the learned positions of this model end at {longest} "
+                "(`max_position_embeddings`)."
+            )
+
     def validate_sizes(self):
-        sizes = ("vocab_size", "d_model", "d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads")
-        sizes += (
-            "decoder_attention_heads",
-            "d_k",
-            "d_v",
-            "decoder_d_ff",
-            "decoder_vocab_size",
-            "max_position_embeddings",
-        )
-        for name in sizes:
+        for name in SIZES:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` is {value}; it must be at least 1.")
@@ -213,6 +238,8 @@ class VaswaniConfig(PreTrainedConfig):
                     f"`d_model` ({self.d_model}) is not divisible by `{heads}` ({getattr(self, heads)}). Choose a "
                     "divisor, or set both `d_k` and `d_v`."
                 )
+
+    def validate_layer_norm(self):
         if self.layer_norm_eps <= 0:
             raise ValueError(f"`layer_norm_eps` is {self.layer_norm_eps}; it must be greater than 0.")
 
@@ -242,11 +269,6 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError(
                 f"`tie_word_embeddings={self.tie_word_embeddings}` contradicts `share_embeddings="
                 f"{self.share_embeddings!r}`. Set only `share_embeddings`: 'all', 'target' or 'none'."
-            )
-        if self.pad_token_id is not None and self.pad_token_id == self.eos_token_id:
-            raise ValueError(
-                f"`pad_token_id` and `eos_token_id` are both {self.pad_token_id}. Padding is never produced, so that a "
-                "translation could never end: give them ids of their own."
             )
         for name in ("pad_token_id", "decoder_start_token_id"):
             value = getattr(self, name)

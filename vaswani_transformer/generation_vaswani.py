@@ -1,17 +1,13 @@
-"""The paper's beam search (section 6.1) on top of `GenerationMixin`.
+"""`generate` for the model: the paper's settings, its length limit, and its beam search (section 6.1).
 
-Beam size 4, hypotheses ranked by log P / ((5 + length) / 6)^alpha with alpha = 0.6 (Wu et al. 2016, equation 14),
-at most input length + 50 tokens, and an early end only where no running hypothesis can do better any more. The numbers
-are set in `generation_config.json`; `length_penalty` is alpha. Other toolkits rank by log P / length^alpha: there
-`length_penalty_offset`, the 5 of the formula, is 0.
+What the library's `GenerationMixin` does is left to it; the search itself is in beam_search_vaswani.py.
 
-Two things make it fast. The beams of a sentence share the encoder's keys and values, which are neither copied nor
-reordered; and the keys and values of the target stay where they were written, while a mask follows the beams.
-
-Shapes: B sentences, n beams, N candidates for each sentence, L tokens so far, V vocabulary.
+Shapes: B sentences, n beams, r hypotheses returned for each sentence, S source tokens, L tokens so far, V vocabulary.
 """
 
 import copy
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from transformers import (
@@ -22,25 +18,18 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerateBeamEncoderDecoderOutput
+
+from .attention_vaswani import BeamCache
+from .beam_search_vaswani import BeamSearch, Hypotheses, length_penalty
+from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
 
 
-EXTRA_LENGTH = 50
-IMPOSSIBLE = -1.0e9
+EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
-def paper_generation_config(**overrides) -> GenerationConfig:
-    """The paper's settings (section 6.1), for `model.generation_config` and so for `generation_config.json`.
-
-    A model's generation configuration also needs its `pad_token_id`, `eos_token_id` and `decoder_start_token_id`.
-    """
-    settings = dict(num_beams=4, length_penalty=0.6, early_stopping="never")
-    return GenerationConfig(**{**settings, **overrides})
-
-
-def length_penalty(length: int | torch.Tensor, alpha: float, offset: float = 5) -> float | torch.Tensor:
-    """((5 + length) / 6)^alpha, by which log P is divided (section 6.1); with an offset of 0, length^alpha."""
-    return ((offset + length) / (offset + 1)) ** alpha
+# Limits -------------------------------------------------------------------------------------------------------------
 
 
 class SourceLengthLimit(StoppingCriteria):
@@ -55,92 +44,83 @@ class SourceLengthLimit(StoppingCriteria):
 
 
 class NeverPad(LogitsProcessor):
-    """Keeps padding from being produced; with `renormalize`, the probabilities of all other tokens add up to 1."""
+    """Keeps padding from being produced: scores [rows, V]."""
 
-    def __init__(self, pad_token_id: int, renormalize: bool):
+    def __init__(self, pad_token_id: int):
         self.pad_token_id = pad_token_id
-        self.renormalize = renormalize
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        scores = scores.index_fill(-1, torch.tensor([self.pad_token_id], device=scores.device), float("-inf"))
-        return scores.log_softmax(dim=-1) if self.renormalize else scores
+        return scores.index_fill(-1, torch.tensor([self.pad_token_id], device=scores.device), float("-inf"))
 
 
-class BeamCache(Cache):
-    """Keys and values of the target in beam search, written once and never moved.
+# What beam search returns --------------------------------------------------------------------------------------------
 
-    The n beams of a sentence share one row of slots, [B, H, (t_1 beam_1, ..., t_1 beam_n, t_2 beam_1, ...), d]. Which
-    slots belong to a beam's own history is kept in a mask, and choosing beams permutes that mask alone.
+
+@dataclass
+class VaswaniBeamOutput(GenerateBeamEncoderDecoderOutput):
+    """The library's output of beam search, always with `sequences_scores`, and with each token's log-probability.
+
+    token_log_probs (`torch.FloatTensor` of shape `(B * r, tokens after the prompt)`):
+        What the search added to log P for each token, 0 after the end. Their sum is log P; divided by the length
+        penalty it is the hypothesis's entry of `sequences_scores` `(B * r,)`.
     """
 
-    is_compileable = False
-
-    def __init__(self, num_beams: int, max_length: int):
-        self.num_beams, self.max_length = num_beams, max_length
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
-        self.lengths: list[int] = []
-        self.visible: torch.Tensor | None = None  # [B, n, slots written by all layers]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self.lengths[layer_idx] if layer_idx < len(self.lengths) else 0
-
-    def attention_mask(self, batch_size: int, new: int, device: torch.device) -> torch.Tensor:
-        """Which slots each of `new` tokens of each beam may attend to, the new ones included: bool [B, 1, n * new, S].
-
-        Call once for each forward pass, before the layers write their keys and values.
-        """
-        n = self.num_beams
-        if self.visible is None:
-            self.visible = torch.zeros(batch_size // n, n, 0, dtype=torch.bool, device=device)
-        own = torch.eye(n, dtype=torch.bool, device=device)
-        causal = torch.ones(new, new, dtype=torch.bool, device=device).tril()
-        fresh = (own[:, None, None, :] & causal[None, :, :, None]).reshape(1, n * new, new * n)
-        past = self.visible.repeat_interleave(new, dim=1)
-        self.visible = torch.cat((self.visible, own.repeat(1, new).expand(len(past), -1, -1)), dim=-1)
-        return torch.cat((past, fresh.expand(len(past), -1, -1)), dim=-1).unsqueeze(1)
-
-    def update(self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args, **kwargs):
-        """[B * n, H, T, d] of new tokens -> all slots written so far, [B, H, slots, d]."""
-        n, new = self.num_beams, key.shape[2]
-        if layer_idx == len(self.keys):
-            for store, x in ((self.keys, key), (self.values, value)):
-                store.append(x.new_empty(x.shape[0] // n, x.shape[1], self.max_length * n, x.shape[3]))
-            self.lengths.append(0)
-        start = self.lengths[layer_idx]
-        self.lengths[layer_idx] = end = start + new
-        for store, x in ((self.keys, key), (self.values, value)):
-            # [B * n, H, T, d] -> [B, H, T, n, d]
-            x = x.unflatten(0, (-1, n)).permute(0, 2, 3, 1, 4)
-            store[layer_idx][:, :, start * n : end * n] = x.flatten(2, 3)
-        return self.keys[layer_idx][:, :, : end * n], self.values[layer_idx][:, :, : end * n]
-
-    def reorder_cache(self, beam_idx: torch.LongTensor):
-        """Beam i of a sentence goes on from beam beam_idx[i]: beam_idx [B * n], rows of the whole batch."""
-        self.visible = self.visible.flatten(0, 1)[beam_idx].unflatten(0, (-1, self.num_beams))
+    token_log_probs: torch.FloatTensor | None = None
 
 
-def best_tokens(scores: torch.Tensor, count: int, width: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` highest scores of each row and their tokens, best first: [R, V] -> twice [R, count] (or [R, V]).
+class Record:
+    """What the caller asked to see of each step of beam search."""
 
-    As `scores.topk(count)`, in a quarter of its time: the best are in the `count` blocks with the highest maxima.
-    """
-    rows, vocab_size = scores.shape
-    whole = vocab_size // width * width
-    if vocab_size < 4 * width * count:
-        return scores.topk(min(count, vocab_size), dim=-1)
-    blocks = scores[:, :whole].unflatten(-1, (-1, width)).amax(dim=-1).topk(count, dim=-1).indices
-    tokens = torch.arange(vocab_size, device=scores.device)
-    candidates = torch.cat((tokens[:whole].view(-1, width)[blocks].flatten(1), tokens[whole:].expand(rows, -1)), dim=-1)
-    top, index = scores.gather(-1, candidates).topk(count, dim=-1)
-    return top, candidates.gather(-1, index)
+    def __init__(self, config: GenerationConfig):
+        wanted = {
+            "scores": config.output_scores,
+            "logits": config.output_logits,
+            "decoder_attentions": config.output_attentions,
+            "cross_attentions": config.output_attentions,
+            "decoder_hidden_states": config.output_hidden_states,
+        }
+        self.steps = {name: () for name, is_wanted in wanted.items() if is_wanted and config.return_dict_in_generate}
+
+    def add(self, outputs, log_probs: torch.Tensor):
+        """The model's outputs of a step and the log-probabilities [B * n, V] that the search took from them."""
+        for name in self.steps:
+            if name == "scores":
+                value = log_probs.clone()
+            else:
+                value = outputs.logits[:, -1].float().clone() if name == "logits" else outputs[name]
+            self.steps[name] += (value,)
+
+    def output(self, best: Hypotheses, config: GenerationConfig, model_kwargs: dict) -> VaswaniBeamOutput:
+        encoded, cache = model_kwargs["encoder_outputs"], model_kwargs.get("past_key_values")
+        if cache is not None and isinstance(cache.self_attention_cache, BeamCache):
+            cache = EncoderDecoderCache(cache.self_attention_cache.unfolded(), cache.cross_attention_cache)
+        return VaswaniBeamOutput(
+            sequences=best.tokens,
+            sequences_scores=best.scores,
+            token_log_probs=best.log_probs,
+            beam_indices=best.rows,
+            encoder_attentions=encoded.get("attentions") if config.output_attentions else None,
+            encoder_hidden_states=encoded.get("hidden_states") if config.output_hidden_states else None,
+            past_key_values=cache,
+            **self.steps,
+        )
+
+
+# Generation ----------------------------------------------------------------------------------------------------------
 
 
 class VaswaniGenerationMixin(GenerationMixin):
-    """`generate` with the paper's length penalty and length limit."""
+    """`generate` with the paper's search, length penalty and length limit."""
+
+    @property
+    def generation_config(self) -> GenerationConfig:
+        return self._generation_config
+
+    @generation_config.setter
+    def generation_config(self, config: GenerationConfig):
+        if config is not None and not isinstance(config, VaswaniGenerationConfig):
+            config = VaswaniGenerationConfig.of(config)
+        self._generation_config = config
 
     @torch.no_grad()
     def generate(
@@ -153,15 +133,23 @@ class VaswaniGenerationMixin(GenerationMixin):
         """As `GenerationMixin.generate`, but padding is never produced, and two things are inferred if not given.
 
         Without an `attention_mask`, source positions that hold the padding token are masked. Without `max_length` or
-        `max_new_tokens`, each sentence may become as long as its source plus 50 tokens.
+        `max_new_tokens`, each sentence may become as long as its source plus 50 tokens. Beam search with
+        `return_dict_in_generate=True` gives a `VaswaniBeamOutput`.
+
+        Raises:
+            ValueError: settings cannot be used; the message names all of them.
         """
         source = inputs if inputs is not None else kwargs.get("input_ids")
         mask, pad_token_id = kwargs.get("attention_mask"), self.config.pad_token_id
         if mask is None and source is not None and pad_token_id is not None:
             mask = kwargs["attention_mask"] = source.ne(pad_token_id).long()
 
+        if self.generation_config.max_length == VaswaniGenerationConfig.UNLIMITED:
+            self.generation_config.max_length = None
+        settings = self._settings(generation_config, kwargs)
+        check_settings(settings, self.config)
         limits = self._length_limits(source, mask, kwargs)
-        if limits is not None and not self._length_is_given(generation_config, kwargs):
+        if limits is not None and settings["max_length"] is None and settings["max_new_tokens"] is None:
             max_length = int(limits.max()) + 1  # the start token is not part of the translation
             if generation_config is None:
                 kwargs["max_length"] = max_length
@@ -174,16 +162,16 @@ class VaswaniGenerationMixin(GenerationMixin):
             inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
         )
 
-    def _length_is_given(self, generation_config: GenerationConfig | None, arguments: dict) -> bool:
-        """Whether an argument, a configuration or the model's own settings, in this order, name a length."""
-
-        def value(name):
-            if name in arguments:
-                return arguments[name]
-            given = None if generation_config is None else getattr(generation_config, name)
-            return getattr(self.generation_config, name) if given is None else given
-
-        return any(value(name) is not None for name in ("max_length", "max_new_tokens"))
+    def _settings(self, generation_config: GenerationConfig | None, arguments: dict) -> dict[str, Any]:
+        """What `generate` goes by: its arguments, else the given configuration, else the model's own settings."""
+        settings = dict.fromkeys(CHECKED)
+        for config in (self.generation_config, generation_config):
+            given = {} if config is None else {name: getattr(config, name, None) for name in settings}
+            settings |= {name: value for name, value in given.items() if value is not None}
+        settings |= {name: arguments[name] for name in settings if name in arguments}
+        if settings["max_length"] == VaswaniGenerationConfig.UNLIMITED:
+            settings["max_length"] = None
+        return settings
 
     def _length_limits(self, source, mask: torch.Tensor | None, inputs: dict) -> torch.Tensor | None:
         """Tokens that each sentence may have, [B]: its source's (all of them, without a mask) plus 50."""
@@ -195,18 +183,85 @@ class VaswaniGenerationMixin(GenerationMixin):
                 return None
             mask = torch.ones(source.shape[:2], dtype=torch.long, device=source.device)
         limits = mask.sum(dim=-1) + EXTRA_LENGTH
-        if self.config.position_encoding == "learned":
-            limits = limits.clamp(max=self.config.max_position_embeddings - self.config.position_offset)
-        return limits
+        return limits if self.config.longest_sequence is None else limits.clamp(max=self.config.longest_sequence)
 
     def _get_logits_processor(self, generation_config: GenerationConfig, *args, **kwargs) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        if self.config.pad_token_id is not None:
-            never_pad = NeverPad(self.config.pad_token_id, renormalize=generation_config.num_beams > 1)
-            processors = LogitsProcessorList([never_pad, *processors])
-        return processors
+        if self.config.pad_token_id is None or generation_config.num_beams > 1:  # `_log_probs` does it for beams
+            return processors
+        return LogitsProcessorList([NeverPad(self.config.pad_token_id), *processors])
 
-    # Rows of one sentence share its source: only what belongs to the target is expanded and reordered.
+    def penalty_offset(self, generation_config: GenerationConfig | None = None) -> float:
+        """`length_penalty_offset` of these settings, else of the model's own, else the paper's."""
+        for config in (generation_config, self.generation_config):
+            if (offset := getattr(config, "length_penalty_offset", None)) is not None:
+                return offset
+        return 5
+
+    # Beam search -----------------------------------------------------------------------------------------------------
+
+    def _beam_search(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        synced_gpus: bool = False,
+        **model_kwargs,
+    ) -> torch.LongTensor | VaswaniBeamOutput:
+        """Runs the model and `BeamSearch` in turn: input_ids [B * n, L] -> sequences [B * r, L]."""
+        config, device = generation_config, input_ids.device
+        search, record = self._start_search(input_ids, config), Record(config)
+        if not synced_gpus:
+            model_kwargs = self._with_beam_cache(model_kwargs, config)
+        outputs = self._prefill(input_ids, config, model_kwargs)
+        while True:
+            model_kwargs = self._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
+            if not search.is_over:
+                log_probs = self._log_probs(outputs.logits, search.input_ids, logits_processor)
+                record.add(outputs, log_probs)
+                rows = search.step(log_probs, lambda ids: stopping_criteria(ids, record.steps.get("scores")))
+                if (cache := model_kwargs.get("past_key_values")) is not None:
+                    self._reorder_cache(cache, rows)
+            # A process that is done still runs its share of a sharded model for the others.
+            if not self._has_unfinished_sequences(search.is_over, synced_gpus, device):
+                break
+            inputs = self.prepare_inputs_for_generation(
+                search.input_ids, next_sequence_length=1 if model_kwargs["use_cache"] else None, **model_kwargs
+            )
+            outputs = self(**inputs, return_dict=True)
+        best = search.best(config.num_return_sequences)
+        return record.output(best, config, model_kwargs) if config.return_dict_in_generate else best.tokens
+
+    def _start_search(self, input_ids: torch.LongTensor, config: GenerationConfig) -> BeamSearch:
+        ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.tolist()
+        fill = [i for i in (self.config.pad_token_id, *ends) if i is not None]
+        return BeamSearch(
+            input_ids,
+            num_beams=config.num_beams,
+            max_length=config.max_length,
+            alpha=config.length_penalty,
+            offset=self.penalty_offset(config),
+            early_stopping=config.early_stopping,
+            num_ends=len(ends),
+            fill=fill[0] if fill else 0,
+            do_sample=config.do_sample,
+            records_tokens=config.return_dict_in_generate,
+        )
+
+    def _log_probs(
+        self, logits: torch.Tensor, input_ids: torch.LongTensor, processors: LogitsProcessorList
+    ) -> torch.Tensor:
+        """The model's log-probabilities [B * n, V] of the next token, -inf for padding, and what settings make of them.
+
+        The others are not scaled up for the share of padding: `renormalize_logits=True` asks for that.
+        """
+        log_probs = logits[:, -1, :].float().log_softmax(dim=-1)
+        if self.config.pad_token_id is not None:
+            log_probs[:, self.config.pad_token_id] = float("-inf")
+        return processors(input_ids, log_probs) if processors else log_probs
+
+    # The beams of a sentence share its source: only what belongs to the target is expanded and reordered.
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=True, input_ids=None, **model_kwargs):
         if expand_size > 1:
@@ -221,142 +276,6 @@ class VaswaniGenerationMixin(GenerationMixin):
         past_key_values.self_attention_cache.reorder_cache(beam_idx)
         return past_key_values
 
-    def penalty_offset(self, generation_config: GenerationConfig | None = None) -> float:
-        """`length_penalty_offset` of these settings, else of the model's own, else the paper's."""
-        for config in (generation_config, self.generation_config):
-            if (offset := getattr(config, "length_penalty_offset", None)) is not None:
-                return offset
-        return 5
-
-    # The length penalty: GenerationMixin divides by length^alpha, and counts length from `decoder_prompt_len`.
-
-    def _update_finished_beams(self, *, topk_log_probs, decoder_prompt_len, length_penalty, **kwargs):
-        return super()._update_finished_beams(
-            topk_log_probs=topk_log_probs * (1 + self._penalty_offset) ** length_penalty,
-            decoder_prompt_len=decoder_prompt_len - self._penalty_offset,
-            length_penalty=length_penalty,
-            **kwargs,
-        )
-
-    def _check_early_stop_heuristic(self, *, running_beam_scores, decoder_prompt_len, length_penalty, **kwargs):
-        return super()._check_early_stop_heuristic(
-            running_beam_scores=running_beam_scores * (1 + self._penalty_offset) ** length_penalty,
-            decoder_prompt_len=decoder_prompt_len - self._penalty_offset,
-            length_penalty=length_penalty,
-            **kwargs,
-        )
-
-    def _beam_search(
-        self,
-        input_ids: torch.LongTensor,
-        logits_processor: LogitsProcessorList,
-        stopping_criteria: StoppingCriteriaList,
-        generation_config: GenerationConfig,
-        synced_gpus: bool = False,
-        **model_kwargs,
-    ):
-        """`GenerationMixin`'s beam search step for step, without its copies of all scores and of the cache.
-
-        Sampling, and callers that ask for more than the sequences, get `GenerationMixin`'s own loop.
-        """
-        config, n = generation_config, generation_config.num_beams
-        self._penalty_offset = self.penalty_offset(config)
-        if synced_gpus or config.do_sample or config.return_dict_in_generate:
-            only_sequences, config.return_dict_in_generate = not config.return_dict_in_generate, True
-            output = super()._beam_search(
-                input_ids, logits_processor, stopping_criteria, config, synced_gpus=synced_gpus, **model_kwargs
-            )
-            if self.config.pad_token_id is not None:
-                # GenerationMixin takes a padding id of 0 for none and fills with `</s>`.
-                lengths = input_ids.shape[1] + (output.beam_indices >= 0).sum(dim=-1, keepdim=True)
-                positions = torch.arange(output.sequences.shape[1], device=lengths.device)
-                output.sequences.masked_fill_(positions >= lengths, self.config.pad_token_id)
-            return output.sequences if only_sequences else output
-        model_kwargs = self._with_beam_cache(model_kwargs, config)
-        pad_token_id = self.config.pad_token_id
-        processors = LogitsProcessorList(p for p in logits_processor if not isinstance(p, NeverPad))
-        prompt_length, device = input_ids.shape[1], input_ids.device
-        batch_size = input_ids.shape[0] // n
-        eos = config._eos_token_tensor
-        candidates_kept = max(2, 1 + (0 if eos is None else len(eos))) * n
-
-        def pick(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-            """x [B, N, ...], index [B, M] -> [B, M, ...]"""
-            return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(*index.shape, *x.shape[2:]))
-
-        fill = eos[0] if pad_token_id is None else pad_token_id
-        finished = torch.full((batch_size, n, config.max_length), int(fill), device=device)
-        finished_lengths = torch.full((batch_size, n), prompt_length, device=device)
-        finished_scores = torch.full((batch_size, n), IMPOSSIBLE, device=device)
-        is_finished = torch.zeros((batch_size, n), dtype=torch.bool, device=device)
-        can_improve = torch.ones((batch_size, 1), dtype=torch.bool, device=device)
-        running = input_ids.unflatten(0, (batch_size, n))  # [B, n, L]
-        running_scores = torch.full((batch_size, n), IMPOSSIBLE, device=device)
-        running_scores[:, 0] = 0.0  # the beams are still the same: only one of them counts
-
-        outputs = self._prefill(input_ids, config, model_kwargs)
-        while True:
-            model_kwargs = self._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
-            scores = outputs.logits[:, -1, :].float()
-            if pad_token_id is not None:
-                scores[:, pad_token_id] = float("-inf")
-            scores = scores.log_softmax(dim=-1)
-            if processors:
-                scores = processors(running.flatten(0, 1), scores)
-
-            # The best candidates of each beam, then of each sentence.
-            top, tokens = best_tokens(scores, candidates_kept)  # [B * n, N]
-            top = top.unflatten(0, (batch_size, n)) + running_scores.unsqueeze(-1)
-            log_probs, index = top.flatten(1).topk(candidates_kept, dim=-1)  # [B, N]
-            parents = index // tokens.shape[-1]
-            tokens = tokens.unflatten(0, (batch_size, n)).flatten(1).gather(1, index)
-            candidates = torch.cat((pick(running, parents), tokens.unsqueeze(-1)), dim=-1)  # [B, N, L + 1]
-            length = candidates.shape[-1]
-            has_ended = stopping_criteria(candidates.flatten(0, 1), None).unflatten(0, (batch_size, -1))
-
-            # Those that go on.
-            running_scores, chosen = (log_probs + has_ended * IMPOSSIBLE).topk(n, dim=-1)
-            running, parents = pick(candidates, chosen), pick(parents, chosen)
-
-            # Those that ended among the best n, with their final scores.
-            penalty = length_penalty(length - prompt_length, config.length_penalty, self._penalty_offset)
-            ends = has_ended & (torch.arange(candidates_kept, device=device) < n)
-            full = is_finished.all(dim=1, keepdim=True) & (config.early_stopping is True)
-            final = log_probs / penalty + (~ends | full | ~can_improve) * IMPOSSIBLE
-            finished_scores, index = torch.cat((finished_scores, final), dim=1).topk(n, dim=-1)
-            padding = finished.new_full((*candidates.shape[:2], config.max_length - length), int(fill))
-            finished = pick(torch.cat((finished, torch.cat((candidates, padding), dim=-1)), dim=1), index)
-            finished_lengths = pick(
-                torch.cat((finished_lengths, torch.full_like(candidates[..., 0], length)), dim=1), index
-            )
-            is_finished = pick(torch.cat((is_finished, ends), dim=1), index)
-
-            can_improve = self._check_early_stop_heuristic(
-                is_early_stop_heuristic_unsatisfied=can_improve,
-                running_beam_scores=running_scores,
-                beam_scores=finished_scores,
-                is_sent_finished=is_finished,
-                cur_len=length,
-                max_length=config.max_length,
-                decoder_prompt_len=prompt_length,
-                early_stopping=config.early_stopping,
-                length_penalty=config.length_penalty,
-            )
-            all_full = is_finished.all() & (config.early_stopping is True)
-            if not (can_improve.any() & ~all_full & ~has_ended.all()):
-                break
-
-            rows = parents + torch.arange(batch_size, device=device).unsqueeze(-1) * n
-            if model_kwargs.get("past_key_values") is not None:
-                self._reorder_cache(model_kwargs["past_key_values"], rows.flatten())
-            inputs = self.prepare_inputs_for_generation(
-                running.flatten(0, 1), next_sequence_length=1 if model_kwargs["use_cache"] else None, **model_kwargs
-            )
-            outputs = self(**inputs, return_dict=True)
-
-        returned = config.num_return_sequences
-        return finished[:, :returned, : finished_lengths[:, :returned].max()].flatten(0, 1)
-
     def _with_beam_cache(self, model_kwargs: dict, config: GenerationConfig) -> dict:
         """A `BeamCache` where `generate` prepared an ordinary one, and where attention can take its mask."""
         cache = model_kwargs.get("past_key_values")
@@ -368,8 +287,23 @@ class VaswaniGenerationMixin(GenerationMixin):
             and config.cache_implementation in (None, "dynamic")
             and model_kwargs.get("decoder_attention_mask") is None
             and self.config._attn_implementation in ("eager", "sdpa")
+            and not config.output_attentions  # to the slots of all beams, where the caller expects each beam's own
         )
         if not fits:
             return model_kwargs
-        cache = EncoderDecoderCache(BeamCache(config.num_beams, config.max_length), cache.cross_attention_cache)
-        return {**model_kwargs, "past_key_values": cache}
+        beams = BeamCache(config.num_beams, capacity=min(config.max_length, BeamCache.CAPACITY))
+        return {**model_kwargs, "past_key_values": EncoderDecoderCache(beams, cache.cross_attention_cache)}
+
+    def prepare_inputs_for_generation(self, *args, **kwargs) -> dict:
+        """As the library's, with the mask of a `BeamCache`."""
+        inputs = super().prepare_inputs_for_generation(*args, **kwargs)
+        cache = getattr(inputs.get("past_key_values"), "self_attention_cache", None)
+        if isinstance(cache, BeamCache):
+            ids, is_eager = inputs["decoder_input_ids"], self.config._attn_implementation == "eager"
+            inputs["decoder_attention_mask"] = cache.attention_mask(
+                *ids.shape, ids.device, additive=self.dtype if is_eager else None
+            )
+        return inputs
+
+
+__all__ = ["VaswaniGenerationMixin", "length_penalty", "paper_generation_config"]

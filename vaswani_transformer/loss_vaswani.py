@@ -24,6 +24,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         for block, label in zip(logits.split(rows), labels.split(rows), strict=True):
             block = block.to(dtype)
             log_total = block.logsumexp(dim=-1)
+            # -sum_v q(v) log p(v), with log p(v) = logit(v) - log_total, as a term of the label and one of all tokens
             loss = (on - off) * (log_total - block.gather(-1, label.unsqueeze(-1)).squeeze(-1))
             if off:
                 loss += off * (vocab_size * log_total - block.sum(dim=-1))
@@ -42,6 +43,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
         ):
             step = (block.to(log_total.dtype) - log_total.unsqueeze(-1)).exp_().sub_(ctx.off)
+            # p(v) - q(v): p(v) - off everywhere, and on - off less at the label
             step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))
             grad.copy_(step.mul_(grad_loss.unsqueeze(-1)))
         return grads, None, None, None
@@ -67,7 +69,7 @@ def label_smoothed_loss(
         on, off = 1.0 - smoothing, smoothing / max(vocab_size - 1, 1)
         entropy = -on * math.log(on) - (smoothing * math.log(off) if off else 0.0)
     else:
-        off = smoothing / vocab_size
+        off = smoothing / vocab_size  # the label has its share, too
         on, entropy = 1.0 - smoothing + off, 0.0
     logits, targets = logits.reshape(-1, vocab_size), labels.clamp(min=0)
     if torch.compiler.is_compiling():  # compilers fuse the conversion, and would unroll our loop over blocks

@@ -222,7 +222,6 @@ class TranslationPipeline(Pipeline):
         n = len(sequences) // len(inputs["input_ids"])
         inputs = {name: x.repeat_interleave(n, dim=0) for name, x in inputs.items()}
         logits = self.model(**inputs, decoder_input_ids=sequences[:, :-1], use_cache=False).logits.float()
-        logits[..., pad_token_id] = float("-inf")  # never produced, so the others' probabilities add up to 1
         targets = sequences[:, 1:]
         produced = targets != pad_token_id
         log_probs = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(dim=-1)

@@ -15,7 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from vaswani_transformer import __version__
+from vaswani_transformer import __version__, remote_code
 
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 ROOMS = ["conversion", "training", "benchmarks"]
 IN_THE_WHEEL = [PACKAGE, ROOT / "conversion", ROOT / "training"]  # the rooms as subpackages of the package
-REMOTE_CODE = ["pipeline_translation", *sorted(path.stem for path in PACKAGE.glob("*_vaswani.py"))]
+REMOTE_CODE = [Path(name).stem for name in (*remote_code.FILES, remote_code.TOKENIZER_FILE)]
 
 
 def direct_dependencies() -> list[Requirement]:

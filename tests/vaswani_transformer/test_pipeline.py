@@ -154,9 +154,9 @@ def test_score_of_a_greedy_translation(translate):
         **translate.tokenizer(SOURCES[3], return_tensors="pt"),
         num_beams=1,
         return_dict_in_generate=True,
-        output_scores=True,
+        output_logits=True,
     )
-    steps = translate.model.compute_transition_scores(output.sequences, output.scores, normalize_logits=True)
+    steps = translate.model.compute_transition_scores(output.sequences, output.logits, normalize_logits=True)
     assert record["score"] == pytest.approx(steps.sum().item() / ((5 + steps.shape[1]) / 6) ** 0.6, rel=1e-4)
 
 

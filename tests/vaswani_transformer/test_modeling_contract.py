@@ -1,5 +1,7 @@
 """What transformers v5 expects of a model: tying, saving and loading, outputs, resizing, caches, compilation."""
 
+import re
+
 import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -143,6 +145,28 @@ def test_round_trip(tiny_model, make_batch, tmp_path, fields, save, load):
     torch.testing.assert_close(logits_of(loaded, batch), logits_of(model, batch), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("on_disk", ["model.decoder.layers.1", "model.encoder.layers", "model.decoder"])
+def test_layers_may_stay_on_disk(tiny_model, make_batch, tmp_path, on_disk):
+    """accelerate moves what a module is called with to its device, and weights on disk cannot be moved."""
+    model, batch = tiny_model(), make_batch()
+    model.save_pretrained(tmp_path)
+    names = [name for name, _ in model.named_modules()]
+    parts = [
+        f"model.{stack}.{part}" for stack in ("encoder", "decoder") for part in ("embed_tokens", "embedding", "norm")
+    ]
+    parts += [name for name in names if re.fullmatch(r"model.(en|de)coder.layers.\d", name)]
+    device_map = {part: "disk" if part.startswith(on_disk) else "cpu" for part in parts}
+    device_map |= {"model.shared": "cpu", "lm_head": "cpu", "model.decoder.embed_tokens": "cpu"}
+    loaded = VaswaniForConditionalGeneration.from_pretrained(
+        tmp_path, device_map=device_map, offload_folder=tmp_path / "offloaded"
+    )
+    assert any(parameter.is_meta for parameter in loaded.parameters())
+    torch.testing.assert_close(logits_of(loaded, batch), logits_of(model, batch), rtol=1e-5, atol=1e-5)
+    source = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    options = dict(num_beams=3, max_new_tokens=6)
+    assert torch.equal(loaded.generate(**source, **options), model.generate(**source, **options))
+
+
 @each_sharing
 def test_round_trip_in_bfloat16(tiny_model, make_batch, tmp_path, fields):
     model = tiny_model(**fields).to(torch.bfloat16)
@@ -191,6 +215,33 @@ def test_loading_initialises_what_is_missing_and_nothing_else(tiny_model, tmp_pa
     assert changed.lm_head.bias.eq(0).all()
     changed.lm_head.bias = None
     assert_same_parameters(changed, model)
+
+
+@pytest.mark.parametrize("share", ["all", "target"])
+@pytest.mark.parametrize("way", [dict(tie_word_embeddings=False), dict(share_embeddings="none"), "config"], ids=str)
+def test_untying_copies_the_shared_matrix(tiny_model, make_batch, tmp_path, share, way):
+    model, batch = tiny_model(**SHARING[share]), make_batch(vocab_size=40)
+    model.save_pretrained(tmp_path)
+    if way == "config":
+        way = dict(config=VaswaniConfig.from_pretrained(tmp_path, tie_word_embeddings=False))
+    for load in (VaswaniForConditionalGeneration, AutoModelForSeq2SeqLM):
+        untied, info = load.from_pretrained(tmp_path, **way, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        assert (untied.config.share_embeddings, untied.config.tie_word_embeddings) == ("none", False)
+        assert "model.shared.weight" not in untied.state_dict()
+        torch.testing.assert_close(logits_of(untied, batch), logits_of(model, batch), rtol=0, atol=0)
+    untied.lm_head.weight.data.zero_()
+    untied.model.encoder.embed_tokens.weight.data.fill_(1.0)
+    assert untied.model.decoder.embed_tokens.weight.std() > 0.05
+    untied.save_pretrained(tmp_path / "untied")
+    again = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "untied")
+    assert_same_parameters(again, untied)
+
+
+def test_another_vocabulary_size_needs_no_second_field(tiny_model, tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    model = VaswaniForConditionalGeneration.from_pretrained(tmp_path, vocab_size=60, ignore_mismatched_sizes=True)
+    assert model.lm_head.weight.shape == model.model.shared.weight.shape == (60, 16)
 
 
 def test_a_field_overridden_while_loading_is_checked(tiny_model, tmp_path):

@@ -11,7 +11,6 @@ from tokenizers.models import WordLevel
 from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.loss_vaswani import label_smoothed_loss
 
 
 # Sentences whose lengths differ so much that the mean of means is far from the mean.
@@ -72,7 +71,7 @@ def whole_batch(model):
 def test_micro_steps_make_one_large_step(tiny_model, tmp_path, micro_batch, label_smoothing_factor):
     """Against a step made by hand; where the trainer smooths, the model does not."""
     model = tiny_model(label_smoothing=0.1, label_smoothing_type="uniform")
-    reference = copy.deepcopy(model)
+    reference = copy.deepcopy(model).train()
     if label_smoothing_factor:
         model.config.label_smoothing = 0.7
     trained, losses = train(
@@ -109,7 +108,8 @@ def test_micro_steps_add_up_without_a_trainer(tiny_model, smoothing_type):
         torch.testing.assert_close(parameter.grad, grads[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
-def test_evaluation_reports_the_loss_and_predicts(tiny_model, tmp_path):
+def test_evaluation_reports_the_plain_loss_and_predicts(tiny_model, tmp_path):
+    """The negative log-likelihood of a token, although the model is trained with label smoothing."""
     model = tiny_model()
     trainer = Seq2SeqTrainer(
         model=model,
@@ -125,9 +125,39 @@ def test_evaluation_reports_the_loss_and_predicts(tiny_model, tmp_path):
     with torch.no_grad():
         batch = whole_batch(model)
         outputs = model(**batch)
-    expected = label_smoothed_loss(outputs.logits, batch["labels"], 0.1, "t2t")
+    expected = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), batch["labels"].flatten())
+    assert model.config.label_smoothing == 0.1
     assert metrics["eval_loss"] == pytest.approx(expected.item(), rel=1e-4)
     assert 1 <= metrics["eval_longest"] <= 6
+
+
+def test_the_trainers_defaults_do_not_shorten_later_translations(tiny_model, tmp_path):
+    """After `predict_with_generate` the library's max_length of 20 is in a model's settings: not in ours."""
+    model = tiny_model(softmax_bias=True)
+    model.lm_head.bias.data[1] = -1e4  # it never ends
+    source = torch.tensor([[5, 6, 7, 1]])
+    before = model.generate(source)
+    assert before.shape[1] == 1 + 4 + 50
+    arguments = Seq2SeqTrainingArguments(
+        output_dir=str(tmp_path), per_device_eval_batch_size=2, predict_with_generate=True, report_to=[],
+        use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    longest = []
+    trainer = Seq2SeqTrainer(
+        model=model, args=arguments, eval_dataset=dataset(), data_collator=collator(model),
+        compute_metrics=lambda prediction: longest.append((prediction.predictions > 0).sum(axis=1).max()) or {},
+    )  # fmt: skip
+    trainer.evaluate()
+    assert longest == [max(source for source, _ in SENTENCES) + 1 + 50], "later batches, too, had their own limits"
+    assert torch.equal(model.generate(source), before)
+    trainer.save_model(tmp_path / "saved")
+    saved = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "saved")
+    assert torch.equal(saved.generate(source), before)
+    assert saved.generation_config.max_length is None
+    assert model.generate(source, max_new_tokens=70).shape[1] == 71
+    model.generation_config.max_length = 9
+    trainer.evaluate()
+    assert model.generate(source).shape[1] == 9, "a length that the user has set stays"
 
 
 def test_a_run_resumes_where_it_stopped(tiny_model, tmp_path):
@@ -150,14 +180,25 @@ def test_a_run_resumes_where_it_stopped(tiny_model, tmp_path):
 
 # peft -----------------------------------------------------------------------------------------------------------------
 
-PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj"]
-
 
 def adapted(model, **options):
-    return get_peft_model(
-        model,
-        LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=4, lora_alpha=16, target_modules=PROJECTIONS, **options),
-    )
+    options = {"target_modules": list(model.lora_targets), **options}
+    return get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=4, lora_alpha=16, **options))
+
+
+def adapted_layers(lora):
+    return {name.rpartition(".lora_A")[0] for name, _ in lora.named_parameters() if ".lora_A" in name}
+
+
+def test_lora_reaches_every_linear_map(tiny_model):
+    """Every projection of attention by the names that the model gives, and everything but the head by peft's own."""
+    model = tiny_model()
+    by_name = adapted_layers(adapted(copy.deepcopy(model)))
+    maps = [name for name, module in model.named_modules() if type(module) is torch.nn.Linear and name != "lm_head"]
+    attention = [name for name in maps if "attn" in name]
+    assert len(attention) == 2 * 2 + 3 * 5
+    assert by_name == {f"base_model.model.{name}" for name in attention}
+    assert adapted_layers(adapted(model, target_modules="all-linear")) == {f"base_model.model.{name}" for name in maps}
 
 
 def test_lora_trains_saves_and_merges(tiny_model, tmp_path):

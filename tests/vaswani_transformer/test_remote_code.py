@@ -1,6 +1,7 @@
 """Saved models load with `trust_remote_code=True` where this package is not installed."""
 
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -8,6 +9,11 @@ from pathlib import Path
 
 import pytest
 from tiny_checkpoint import PAIRS, tiny_checkpoint
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers.dynamic_module_utils import get_relative_import_files
+
+from vaswani_transformer import VaswaniConfig, VaswaniTokenizer, remote_code
 
 
 # For an isolated interpreter: with -I no environment and no current folder, with -S no .pth files (editable installs).
@@ -92,6 +98,49 @@ def test_model_and_configuration(facts):
 
 def test_translation_pipeline(facts):
     assert facts["pipeline"] == list(PAIRS.values())
+
+
+def test_the_list_of_files_is_what_the_library_copies():
+    """It follows relative imports from the files of the classes in `auto_map`."""
+    package = Path(remote_code.__file__).parent
+    starts = [package / f"{name.partition('.')[0]}.py" for name in remote_code.AUTO_MAP.values()]
+    found = {Path(file).name for start in starts for file in [start, *get_relative_import_files(start)]}
+    assert set(remote_code.FILES) == found
+    tokenizer = package / remote_code.TOKENIZER_FILE
+    assert get_relative_import_files(tokenizer) == []
+
+
+def test_copied_code_makes_a_bare_folder_whole(tmp_path):
+    """The same files and the same config.json as `save_pretrained` writes."""
+    original, bare = tiny_checkpoint(), tmp_path / "bare"
+    config = json.loads((original / "config.json").read_text())
+    shutil.copytree(original, bare, ignore=shutil.ignore_patterns("*.py"))
+    kept = {name: value for name, value in config.items() if name not in ("auto_map", "custom_pipelines")}
+    (bare / "config.json").write_text(json.dumps(kept))
+    remote_code.copy_code(bare)
+    remote_code.copy_code(bare)  # again changes nothing
+    assert {path.name for path in bare.iterdir()} == {path.name for path in original.iterdir()}
+    assert json.loads((bare / "config.json").read_text()) == config
+    for name in remote_code.FILES:
+        assert (bare / name).read_bytes() == (original / name).read_bytes()
+
+
+def test_copied_code_holds_the_tokenizers_where_it_is_ours(tmp_path):
+    sides = (Tokenizer(WordLevel({"<pad>": 0, word: 1})) for word in "ab")
+    VaswaniTokenizer.of(*sides, pad_token="<pad>").save_pretrained(tmp_path)
+    VaswaniConfig().save_pretrained(tmp_path)
+    before = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / remote_code.TOKENIZER_FILE).unlink()
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({k: v for k, v in before.items() if k != "auto_map"}))
+    remote_code.copy_code(tmp_path)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == before
+    assert (tmp_path / remote_code.TOKENIZER_FILE).is_file()
+
+
+def test_a_folder_without_a_model_gets_no_code(tmp_path):
+    with pytest.raises(FileNotFoundError, match="config.json"):
+        remote_code.copy_code(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_was_loaded_so_is_saved_whole(facts):

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import pytest
@@ -16,13 +17,17 @@ from transformers import (
     GenerationConfig,
     GenerationMixin,
     LogitsProcessorList,
+    MarianConfig,
+    MarianMTModel,
     StoppingCriteriaList,
     TextIteratorStreamer,
     TextStreamer,
 )
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import BeamCache, best_tokens, paper_generation_config
+from vaswani_transformer.attention_vaswani import BeamCache
+from vaswani_transformer.beam_search_vaswani import best_tokens
+from vaswani_transformer.generation_vaswani import NeverPad, paper_generation_config
 from vaswani_transformer.tokenization import learn_tokenizer
 
 
@@ -110,11 +115,10 @@ def assert_well_formed(sequences: torch.Tensor):
 
 
 def log_probability(model, source, tokens, prefix=()) -> float:
-    """log P(tokens | source, prefix), padding impossible, in one pass of the model."""
+    """log P(tokens | source, prefix) in one pass of the model."""
     ids = [model.config.decoder_start_token_id, *prefix, *tokens]
     with torch.no_grad():
         logits = model(torch.tensor([source]), decoder_input_ids=torch.tensor([ids[:-1]])).logits[0].double()
-    logits[:, PAD] = -torch.inf
     log_probs = logits.log_softmax(dim=-1)[-len(tokens) :]
     return log_probs.gather(-1, torch.tensor(tokens).unsqueeze(-1)).sum().item()
 
@@ -134,8 +138,8 @@ def paper_search(model, source, beams, alpha, max_new_tokens, n_best=1, prefix=(
             decoder_input_ids=torch.tensor([start + tokens for tokens in hypotheses]),
             use_cache=False,
         ).logits[:, -1]
-        logits[:, model.config.pad_token_id] = -torch.inf
         log_probs = logits.double().log_softmax(dim=-1)
+        log_probs[:, model.config.pad_token_id] = -torch.inf
         if allowed is not None:
             forbidden = torch.ones(log_probs.shape[-1], dtype=torch.bool)
             forbidden[allowed] = False
@@ -231,6 +235,25 @@ def test_transition_scores_add_up_to_the_score():
     torch.testing.assert_close(steps.sum(dim=-1) / penalties, output.sequences_scores)
 
 
+def test_scores_are_the_models_log_probabilities():
+    """Padding is impossible, but the others are not scaled up for it unless the caller asks."""
+    model = ending_model(5)
+    model.lm_head.bias.data[PAD] += 2.0  # padding takes a large share
+    options = dict(**PAPER, num_return_sequences=4, max_new_tokens=12, return_dict_in_generate=True)
+    output = model.generate(BATCH, **options)
+    normalised = model.generate(BATCH, **options, renormalize_logits=True)
+    assert (normalised.sequences_scores - output.sequences_scores).min() > 0.01
+    lengths = (output.beam_indices >= 0).sum(dim=-1)
+    for i, length in enumerate(lengths.tolist()):
+        tokens = output.sequences[i, 1 : 1 + length].tolist()
+        exact = log_probability(model, SOURCES[i // 4], tokens)
+        assert output.sequences_scores[i].item() == pytest.approx(exact / length_penalty(length, 0.6), abs=1e-4)
+        assert output.token_log_probs[i].sum().item() == pytest.approx(exact, abs=1e-4)
+        last = exact - (log_probability(model, SOURCES[i // 4], tokens[:-1]) if length > 1 else 0)
+        assert output.token_log_probs[i, length - 1].item() == pytest.approx(last, abs=1e-4)
+        assert not output.token_log_probs[i, length:].any()
+
+
 # Our loop, against the library's --------------------------------------------------------------------------------------
 
 
@@ -266,27 +289,25 @@ EXTRAS = [
 ]
 
 
-@pytest.fixture
-def library_loops(monkeypatch):
-    """Counts how often the library's own beam search ran."""
-    calls = []
-    original = GenerationMixin._beam_search
+class LibrarySearch(VaswaniForConditionalGeneration):
+    """With the library's own loop, which ranks by log P / length^alpha: ours does with an offset of 0."""
 
-    def counted(*args, **kwargs):
-        calls.append(1)
-        return original(*args, **kwargs)
+    _beam_search = GenerationMixin._beam_search
 
-    monkeypatch.setattr(GenerationMixin, "_beam_search", counted)
-    return calls
+    def _get_logits_processor(self, *args, **kwargs):
+        return LogitsProcessorList([NeverPad(PAD), *super()._get_logits_processor(*args, **kwargs)])
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("extra", EXTRAS, ids=["+".join(extra) or "nothing" for extra in EXTRAS])
-def test_our_loop_equals_the_librarys(library_loops, attention, extra):
-    """Over penalties, ends and prefixes; the library runs its own loop where the scores are asked for."""
+def test_our_loop_equals_the_librarys(attention, extra):
+    """Over penalties, ends and prefixes: sequences and all that can be asked for with them."""
     seed = 2 * EXTRAS.index(extra) + (attention == "eager")
     rng = random.Random(seed)
     model = ending_model(seed, attn_implementation=attention)
+    model.generation_config.length_penalty_offset = 0
+    library = copy.deepcopy(model)
+    library.__class__ = LibrarySearch
     for early_stopping in (False, True, "never"):
         beams = rng.randint(2, 5)
         options = dict(
@@ -299,15 +320,25 @@ def test_our_loop_equals_the_librarys(library_loops, attention, extra):
         prefix_length = rng.choice([0, 0, 2])
         if prefix_length:
             options["decoder_input_ids"] = torch.randint(2, 30, (len(SOURCES), prefix_length))
-        ours = model.generate(BATCH, **{**options, **extra})
-        assert not library_loops
-        library = model.generate(BATCH, **{**options, **extra}, return_dict_in_generate=True, output_scores=True)
-        assert library_loops.pop()
-        assert ours.shape == library.sequences.shape
-        lengths = 1 + prefix_length + (library.beam_indices >= 0).sum(dim=-1)
-        for our_row, row, length in zip(ours.tolist(), library.sequences.tolist(), lengths.tolist(), strict=True):
-            assert our_row[:length] == row[:length]
-            assert set(our_row[length:]) <= {PAD}  # the library fills with `</s>` where padding is 0
+        options = {**options, **extra, "output_scores": True, "output_logits": True, "output_hidden_states": True}
+        ours = model.generate(BATCH, **options, return_dict_in_generate=True)
+        theirs = library.generate(BATCH, **options, return_dict_in_generate=True)
+        assert ours.sequences.shape == theirs.sequences.shape
+        lengths = 1 + prefix_length + (theirs.beam_indices >= 0).sum(dim=-1)
+        for row, expected, length in zip(
+            ours.sequences.tolist(), theirs.sequences.tolist(), lengths.tolist(), strict=True
+        ):
+            assert row[:length] == expected[:length]
+            assert set(row[length:]) <= {PAD}  # the library fills with `</s>` where padding is 0
+        assert torch.equal(ours.beam_indices, theirs.beam_indices.long())
+        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=1e-4, atol=1e-5)
+        for name in ("scores", "logits", "decoder_hidden_states", "encoder_hidden_states"):
+            assert shapes(getattr(ours, name)) == shapes(getattr(theirs, name))
+        assert torch.equal(model.generate(BATCH, **options), ours.sequences)
+
+
+def shapes(nested) -> list | tuple:
+    return [shapes(x) for x in nested] if isinstance(nested, tuple) else tuple(nested.shape)
 
 
 # Length limit ---------------------------------------------------------------------------------------------------------
@@ -456,6 +487,8 @@ def test_sampling_follows_the_probabilities():
         expected = [log_probability(MODEL, source, [token]) for token in range(30)]
         expected = torch.tensor(expected).exp()
         assert expected.sum().item() == pytest.approx(1.0)
+        expected[PAD] = 0.0
+        expected /= expected.sum()
         assert expected.max() < 0.95, "a model this sure shows nothing"
         observed = drawn.bincount(minlength=30) / draws
         torch.testing.assert_close(observed.double(), expected.double(), atol=0.035, rtol=0)  # 4 standard deviations
@@ -631,13 +664,17 @@ def test_beam_cache_equals_no_cache(tiny_model, attention, prompt, step):
     model, n = tiny_model(attn_implementation=attention), 3
     mask = BATCH.ne(PAD).long()
     encoded = model.get_encoder()(BATCH, attention_mask=mask).last_hidden_state
-    cache = EncoderDecoderCache(BeamCache(n, max_length=16), DynamicCache(config=model.config))
+    beams = BeamCache(n, capacity=4)  # so small that it has to grow
+    cache = EncoderDecoderCache(beams, DynamicCache(config=model.config))
     assert cache.get_seq_length() == 0
     new = history = torch.randint(2, 48, (len(BATCH) * n, prompt))
     for _ in range(5):
         cached = model(
-            encoder_outputs=(encoded,), attention_mask=mask, decoder_input_ids=new, past_key_values=cache
-        ).logits
+            encoder_outputs=(encoded,), attention_mask=mask, decoder_input_ids=new, past_key_values=cache,
+            decoder_attention_mask=beams.attention_mask(
+                *new.shape, new.device, additive=model.dtype if attention == "eager" else None
+            ),
+        ).logits  # fmt: skip
         whole = model(
             encoder_outputs=(encoded.repeat_interleave(n, dim=0),),
             attention_mask=mask.repeat_interleave(n, dim=0),
@@ -647,7 +684,7 @@ def test_beam_cache_equals_no_cache(tiny_model, attention, prompt, step):
         torch.testing.assert_close(cached, whole[:, -new.shape[1] :], atol=1e-5, rtol=1e-4)
         assert cache.get_seq_length() == history.shape[1]
         chosen = (torch.randint(n, (len(BATCH), n)) + n * torch.arange(len(BATCH)).unsqueeze(1)).flatten()
-        cache.self_attention_cache.reorder_cache(chosen)
+        beams.reorder_cache(chosen)
         new = torch.randint(2, 48, (len(BATCH) * n, step))
         history = torch.cat((history[chosen], new), dim=1)
 
@@ -707,6 +744,33 @@ def test_compiled():
     assert torch.equal(compiled, MODEL.generate(BATCH, max_new_tokens=8))
 
 
+def test_processes_that_share_a_model_search_alike(tmp_path):
+    """As FSDP and ZeRO-3 ask for it: all run until the last is done. Here there is one."""
+    expected = MODEL.generate(BATCH, **PAPER)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        assert torch.equal(MODEL.generate(BATCH, **PAPER, synced_gpus=True), expected)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_beam_cache_becomes_an_ordinary_one(tiny_model):
+    """What `generate` returns as `past_key_values` holds each beam's own history, as the library's loop leaves it."""
+    model = tiny_model()
+    library = copy.deepcopy(model)
+    library.__class__ = LibrarySearch
+    caches = []
+    for searching in (model, library):
+        searching.generation_config.length_penalty_offset = 0
+        output = searching.generate(
+            BATCH, num_beams=3, max_new_tokens=5, min_new_tokens=5, return_dict_in_generate=True, output_scores=True
+        )
+        caches.append(output.past_key_values.self_attention_cache)
+    for ours, theirs in zip(caches[0].layers, caches[1].layers, strict=True):
+        torch.testing.assert_close(ours.keys, theirs.keys)
+        torch.testing.assert_close(ours.values, theirs.values)
+
+
 # Inputs and outputs ---------------------------------------------------------------------------------------------------
 
 
@@ -728,6 +792,31 @@ def test_inputs_embeds(beams):
     embedded = model.get_input_embeddings()(BATCH)
     expected = model.generate(BATCH, attention_mask=mask, num_beams=beams)
     assert torch.equal(expected, model.generate(inputs_embeds=embedded, attention_mask=mask, num_beams=beams))
+
+
+def test_shapes_are_those_of_the_librarys_own_models():
+    """Everything that `generate` can return, beside MarianMTModel: the encoder's has a row a sentence, not a beam."""
+    sizes = dict(
+        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+        decoder_attention_heads=4, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
+    )  # fmt: skip
+    marian = MarianConfig(**sizes, encoder_ffn_dim=24, decoder_ffn_dim=24, forced_eos_token_id=None)
+    models = MarianMTModel(marian).eval(), VaswaniForConditionalGeneration(VaswaniConfig(**sizes, d_ff=24)).eval()
+    wanted = ("scores", "logits", "attentions", "hidden_states")
+    for mode in MODES.values():
+        found = []
+        for model in models:
+            model.set_attn_implementation("eager")
+            torch.manual_seed(0)
+            output = model.generate(
+                BATCH, attention_mask=BATCH.ne(PAD).long(), **mode, num_return_sequences=2 if mode else 1,
+                min_new_tokens=5, max_new_tokens=5, suppress_tokens=[PAD], return_dict_in_generate=True,
+                **{f"output_{name}": True for name in wanted},
+            )  # fmt: skip
+            parts = {name: x for name, x in output.items() if name not in ("token_log_probs", "past_key_values")}
+            cached = [tuple(layer.keys.shape) for layer in output.past_key_values.self_attention_cache.layers]
+            found.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
+        assert found[0] == found[1]
 
 
 def test_attentions_and_hidden_states_of_beams():
@@ -782,6 +871,64 @@ def test_the_papers_settings(tmp_path):
         found = paper_search(model, source, 4, 0.6, len(source) + 50)
         assert found.margin > 1e-5
         assert generated(loaded.generate(BATCH))[i] == found.hypotheses[0].tokens
+
+
+BAD_SETTINGS = {
+    "no beams": (dict(num_beams=0), "num_beams is 0"),
+    "beams in letters": (dict(num_beams="four"), "num_beams is 'four'"),
+    "half a beam": (dict(num_beams=2.5), "num_beams is 2.5"),
+    "too many beams": (dict(num_beams=2000), "num_beams is 2000"),
+    "a length for ever": (dict(max_length=10**9), "max_length is 1000000000"),
+    "new tokens for ever": (dict(max_new_tokens=10**9), "max_new_tokens is 1000000000"),
+    "a least length for ever": (dict(min_new_tokens=10**9), "min_new_tokens is 1000000000"),
+    "an offset that divides by zero": (dict(length_penalty_offset=-1), "length_penalty_offset is -1"),
+    "a penalty that is no number": (dict(length_penalty=float("nan")), "length_penalty is nan"),
+    "an end outside": (dict(eos_token_id=30), "eos_token_id has 30"),
+    "an end below": (dict(eos_token_id=[1, -2]), "eos_token_id has -2"),
+    "suppressed outside": (dict(suppress_tokens=[3, 99]), "suppress_tokens has 99"),
+    "a start outside": (dict(decoder_start_token_id=31), "decoder_start_token_id has 31"),
+    "padding ends": (dict(eos_token_id=PAD), "pad_token_id and eos_token_id are both 0"),
+}
+
+
+@pytest.mark.parametrize("way", ["argument", "model"])
+@pytest.mark.parametrize(("bad", "words"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+def test_bad_settings_are_refused_in_one_line(bad, words, way):
+    model = ending_model()
+    for name, value in bad.items() if way == "model" else ():
+        setattr(model.generation_config, name, value)
+    with pytest.raises(ValueError, match=words) as error:
+        model.generate(BATCH, **bad if way == "argument" else {})
+    assert "\n" not in str(error.value) and "generation_config.json" in str(error.value)
+
+
+def test_all_bad_settings_are_named_at_once():
+    with pytest.raises(ValueError, match="num_beams is 0.*num_return_sequences is -1.*suppress_tokens has 30"):
+        ending_model().generate(BATCH, num_beams=0, num_return_sequences=-1, suppress_tokens=[30])
+
+
+def test_a_model_whose_padding_is_its_end_runs_and_learns_but_does_not_generate(tiny_model, make_batch):
+    model, batch = tiny_model(pad_token_id=1, eos_token_id=1), make_batch()
+    assert model(**batch, labels=batch["decoder_input_ids"]).loss.isfinite()
+    with pytest.raises(ValueError, match="pad_token_id and eos_token_id are both 1"):
+        model.generate(batch["input_ids"])
+
+
+def test_threads_may_differ_in_their_settings():
+    """Each call ranks by its own settings, whatever others do on the same model meanwhile."""
+    model, jobs = ending_model(3), [dict(length_penalty=alpha, offset=k) for alpha in (0.3, 2.0) for k in (0, 1, 5, 50)]
+
+    def translate(job):
+        config = GenerationConfig(num_beams=4, length_penalty=job["length_penalty"], early_stopping="never")
+        config.length_penalty_offset = job["offset"]
+        output = model.generate(BATCH, generation_config=config, max_new_tokens=15, return_dict_in_generate=True)
+        return output.sequences_scores.tolist()
+
+    alone = [translate(job) for job in jobs]
+    assert len({tuple(scores) for scores in alone}) == len(jobs)
+    with ThreadPoolExecutor(4) as pool:
+        for together in (list(pool.map(translate, jobs)) for _ in range(3)):
+            assert together == alone
 
 
 def test_settings_may_be_overridden():

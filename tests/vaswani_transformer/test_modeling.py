@@ -9,8 +9,8 @@ from torch import nn
 from transformers import FSMTConfig, FSMTForConditionalGeneration, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.modeling_vaswani import VaswaniAddNorm
-from vaswani_transformer.processor_vaswani import VaswaniLinear, dropout
+from vaswani_transformer.cpu_vaswani import dropout, linear
+from vaswani_transformer.modeling_vaswani import VaswaniLayer, VaswaniNorm
 
 
 # References in float64 ------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def positions_of(model, length, mask=None):
     """The position vectors of a sequence, free of embeddings."""
     embeds = torch.zeros(1 if mask is None else len(mask), length, model.config.d_model, dtype=model.dtype)
     embedding = model.model.encoder.embedding
-    return embedding(None, None, embeds, mask).float().detach().numpy()
+    return embedding(embeds, mask).float().detach().numpy()
 
 
 # Section 3.1: the stacks, against torch.nn ----------------------------------------------------------------------------
@@ -186,14 +186,15 @@ def annotated_transformer_norm(x, a_2, b_2, eps):
 @pytest.mark.parametrize("norm_position", ["post", "pre"])
 def test_the_norm_of_the_unbiased_deviation(tiny_model, norm_position):
     config = tiny_model(norm_position=norm_position, layer_norm_deviation="unbiased", layer_norm_eps=0.1).config
-    norm, x, y = VaswaniAddNorm(config, norm_position).eval(), torch.randn(3, 5, 16), torch.randn(3, 5, 16)
+    layer, norm = VaswaniLayer(config, norm_position).eval(), VaswaniNorm(config)
+    x, y = torch.randn(3, 5, 16), torch.randn(3, 5, 16)
     nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
 
     def reference(x):
         return annotated_transformer_norm(x, norm.weight, norm.bias, 0.1)
 
     expected = x + y * reference(x) if norm_position == "pre" else reference(x + y * x)
-    torch.testing.assert_close(norm(x, lambda normed: y * normed), expected)
+    torch.testing.assert_close(layer.add_and_norm(x, lambda normed: y * normed, norm), expected)
 
 
 # Other toolkits' models, as transformers has them ---------------------------------------------------------------------
@@ -521,11 +522,11 @@ def test_the_other_dropouts_are_off_unless_asked_for(tiny_model, make_batch, fie
 @pytest.mark.parametrize("shape", [(16,), (3, 16), (2, 5, 16), (0, 3, 16)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_products_without_gradients_equal_those_with(shape, bias):
-    layer, x = VaswaniLinear(16, 24, bias=bias), torch.randn(shape)
-    expected = layer(x)
+    layer, x = nn.Linear(16, 24, bias=bias), torch.randn(shape)
+    expected = linear(layer, x)
     with torch.no_grad():
-        torch.testing.assert_close(layer(x), expected.detach())
-        torch.testing.assert_close(layer(x.repeat_interleave(2, dim=-1)[..., ::2]), expected.detach())
+        torch.testing.assert_close(linear(layer, x), expected.detach())
+        torch.testing.assert_close(linear(layer, x.repeat_interleave(2, dim=-1)[..., ::2]), expected.detach())
 
 
 def test_weights_of_another_class_are_multiplied_in_their_own_way():
@@ -539,8 +540,43 @@ def test_weights_of_another_class_are_multiplied_in_their_own_way():
                 products.append(function)
             return super().__torch_function__(function, types, args, kwargs)
 
-    layer = VaswaniLinear(16, 24)
+    layer = nn.Linear(16, 24)
     layer.weight = nn.Parameter(layer.weight.detach().as_subclass(Weight), requires_grad=False)
     with torch.no_grad():
-        layer(torch.randn(3, 16))
+        linear(layer, torch.randn(3, 16))
     assert products
+
+
+def test_a_layer_that_does_more_than_its_product_is_called():
+    """Hooks, patched forwards (offloading) and subclasses (adapters, quantisation) all run without gradients too."""
+    calls = []
+
+    class Adapted(nn.Linear):
+        def forward(self, x):
+            calls.append("subclass")
+            return super().forward(x)
+
+    hooked, prehooked, patched = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+    hooked.register_forward_hook(lambda *_: calls.append("hook"))
+    prehooked.register_forward_pre_hook(lambda *_: calls.append("pre-hook"))
+    patched.forward = lambda x: calls.append("patch") or x
+    with torch.no_grad():
+        for layer in (Adapted(4, 4), hooked, prehooked, patched):
+            linear(layer, torch.randn(2, 4))
+        handle = nn.modules.module.register_module_forward_hook(lambda *_: calls.append("global hook"))
+        linear(nn.Linear(4, 4), torch.randn(2, 4))
+        handle.remove()
+    assert calls == ["subclass", "hook", "pre-hook", "patch", "global hook"]
+
+
+def test_dynamic_quantisation_finds_every_product(tiny_model, make_batch):
+    """The common call of torch, which looks for `nn.Linear` and nothing else."""
+    model, batch = tiny_model(d_model=64, d_ff=128), make_batch()
+    quantised = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    count = sum(isinstance(module, nn.Linear) for module in model.modules())
+    assert sum(isinstance(module, torch.ao.nn.quantized.dynamic.Linear) for module in quantised.modules()) == count
+    with torch.no_grad():
+        expected, actual = model(**batch).logits, quantised(**batch).logits
+    assert not torch.equal(actual, expected)
+    assert torch.corrcoef(torch.stack((actual.flatten(), expected.flatten())))[0, 1] > 0.99
+    assert quantised.generate(batch["input_ids"], num_beams=2, max_new_tokens=3).shape[0] == 3

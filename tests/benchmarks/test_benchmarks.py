@@ -1,13 +1,12 @@
 """What the benchmarks say of themselves: floating-point operations, batches, curves."""
 
 import json
-import sys
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import loss_curves
+from benchmarks import beam_search, loss_curves
 from benchmarks.seq2seq_trainer import make_batches
 from benchmarks.training_step import training_flops
 
@@ -41,14 +40,22 @@ def test_batches_hold_whole_sentences_within_the_budget():
     assert all(torch.equal(one[key], two[key]) for one, two in zip(batches, again, strict=True) for key in one)
 
 
-def test_curves_are_drawn_and_compared(tmp_path, monkeypatch):
+def test_the_loops_of_beam_search_find_the_same(tmp_path):
+    """The benchmark itself refuses to compare loops that find different translations."""
+    output = tmp_path / "beam_search.json"
+    sizes = ["--batch-sizes", "2", "--source-tokens", "5", "--new-tokens", "6", "--rounds", "1"]
+    beam_search.main(["--presets", "tiny", *sizes, "--output", str(output)])
+    [result] = json.loads(output.read_text())["results"]
+    assert result["preset"] == "tiny" and {"as fast as hooks", "as fast as library"} <= result.keys()
+
+
+def test_curves_are_drawn_and_compared(tmp_path):
     for name, last in (("a", 3.0), ("b", 3.25)):
         (tmp_path / name).mkdir()
         lines = [{"step": 10, "loss": 5.0}, {"step": 10, "validation_loss": 9.0}, {"step": 20, "loss": last}]
         (tmp_path / name / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     output = tmp_path / "curves.json"
-    monkeypatch.setattr(sys, "argv", ["x", f"one={tmp_path}/a", f"two={tmp_path}/b", "--output", str(output)])
-    loss_curves.main()
+    loss_curves.main([f"one={tmp_path}/a", f"two={tmp_path}/b", "--output", str(output)])
     [difference, *_] = json.loads(output.read_text())["results"]
     assert difference == {"of": "two", "from": "one", "largest difference": 0.25, "last difference": 0.25}
     assert "<svg" in output.with_suffix(".svg").read_text()

@@ -89,7 +89,7 @@ def test_presets_are_the_rows_of_table_3(preset, row):
         assert (attention.num_heads, attention.d_k, attention.d_v) == (heads, d_k, d_v)
         assert attention.qkv_proj.weight.shape == (heads * (2 * d_k + d_v), d_model)
         assert feed_forward.fc1.weight.shape == (d_ff, d_model)
-        assert layer.feed_forward_norm.dropout == dropout
+        assert layer.dropout == dropout
     assert config.position_encoding == ("learned" if preset == "table3-e-learned" else "sinusoidal")
 
 
@@ -133,10 +133,8 @@ REFUSED = {
     "learned without length": (dict(position_encoding="learned"), ["learned", "max_position_embeddings"]),
     "negative offset": (dict(position_offset=-1), ["position_offset", "at least 0"]),
     "two vocabularies, one matrix": (dict(decoder_vocab_size=9), ["37000", "9", "'target' or 'none'"]),
-    "untied but shared": (dict(tie_word_embeddings=False), ["share_embeddings", "'all', 'target' or 'none'"]),
     "tied but not shared": (dict(share_embeddings="none", tie_word_embeddings=True), ["'all', 'target' or 'none'"]),
     "padding outside the vocabulary": (dict(pad_token_id=37_000), ["pad_token_id", "below 37000"]),
-    "one id for two": (dict(eos_token_id=0), ["pad_token_id", "eos_token_id", "of their own"]),
     "start outside the vocabulary": (dict(decoder_start_token_id=-1), ["decoder_start_token_id", "below 37000"]),
     "certain dropout": (dict(dropout=1.0), ["dropout", "less than 1"]),
     "negative smoothing": (dict(label_smoothing=-0.1), ["label_smoothing", "at least 0"]),
@@ -152,6 +150,43 @@ def test_refusals_say_what_is_allowed(fields, words):
         VaswaniConfig(**fields)
     for word in words:
         assert word in str(error.value)
+
+
+def test_one_vocabulary_has_one_size(tmp_path):
+    """`vocab_size` alone is enough where embeddings are shared, wherever it is set."""
+    VaswaniConfig().save_pretrained(tmp_path)
+    assigned = VaswaniConfig()
+    assigned.vocab_size = 60
+    for config in (
+        VaswaniConfig(vocab_size=60),
+        assigned,
+        VaswaniConfig.from_pretrained(tmp_path, vocab_size=60),
+        AutoConfig.from_pretrained(tmp_path, vocab_size=60),
+    ):
+        assert (config.vocab_size, config.decoder_vocab_size) == (60, 60)
+        config.validate()
+
+
+def test_two_vocabularies_have_two(tmp_path):
+    VaswaniConfig(share_embeddings="target", vocab_size=50, decoder_vocab_size=70).save_pretrained(tmp_path)
+    config = VaswaniConfig.from_pretrained(tmp_path, vocab_size=60)
+    assert (config.vocab_size, config.decoder_vocab_size) == (60, 70)
+
+
+@pytest.mark.parametrize("fields", [dict(tie_word_embeddings=False), dict(share_embeddings="none")], ids=str)
+def test_either_name_unties(tmp_path, fields):
+    VaswaniConfig().save_pretrained(tmp_path)
+    for config in (VaswaniConfig(**fields), VaswaniConfig.from_pretrained(tmp_path, **fields)):
+        config.validate()
+        assert (config.share_embeddings, config.tie_word_embeddings) == ("none", False)
+        model = meta_model(config)
+        matrices = [model.model.encoder.embed_tokens, model.model.decoder.embed_tokens, model.lm_head]
+        assert len({id(module.weight) for module in matrices}) == 3
+
+
+def test_padding_may_be_the_end():
+    """Such a model can be made, loaded and trained; it is `generate` that refuses it."""
+    assert VaswaniConfig(pad_token_id=1, eos_token_id=1).pad_token_id == 1
 
 
 def test_assignment_is_checked_too():

@@ -117,13 +117,17 @@ def test_the_sum_is_divided_by_num_items_in_batch(count):
 
 
 @pytest.mark.parametrize("smoothing_type", ["t2t", "uniform"])
-def test_the_model_returns_this_loss(tiny_model, make_batch, smoothing_type):
+def test_the_model_smooths_in_training_and_not_in_evaluation(tiny_model, make_batch, smoothing_type):
     model, batch = tiny_model(label_smoothing=0.2, label_smoothing_type=smoothing_type), make_batch()
     labels = torch.randint(48, (3, 6)).masked_fill(batch["decoder_attention_mask"] == 0, -100)
     for count in (None, 50):
-        outputs = model(**batch, labels=labels, num_items_in_batch=count)
+        outputs = model.train()(**batch, labels=labels, num_items_in_batch=count)
         expected = label_smoothed_loss(outputs.logits, labels, 0.2, smoothing_type, count)
         torch.testing.assert_close(outputs.loss, expected)
+        outputs = model.eval()(**batch, labels=labels, num_items_in_batch=count)
+        plain = cross_entropy(outputs.logits.flatten(0, 1), labels.flatten(), reduction="sum")
+        torch.testing.assert_close(outputs.loss, plain / (count or (labels != -100).sum()))
+        assert abs(outputs.loss - expected) > 0.01
 
 
 def test_labels_are_shifted_right_to_make_the_decoder_input(tiny_model, make_batch):

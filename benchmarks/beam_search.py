@@ -1,0 +1,124 @@
+"""Beam search: our loop beside the library's, as it is and with our hooks in it, all on the same model.
+
+    python -m benchmarks.beam_search --output benchmarks/results/beam_search.json
+
+"hooks" is `GenerationMixin`'s loop with what can be put into it from outside: beams that share the source's keys, a
+cache that is written once, a faster choice of the best tokens, and the paper's length penalty. "library" has only the
+penalty, without which it would search otherwise. The three take turns and have to find the same translations. Counted
+is the CPU time of one thread, so that a busy machine does not matter.
+"""
+
+import argparse
+import statistics
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+from transformers import GenerationMixin, LogitsProcessorList
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.beam_search_vaswani import best_tokens, length_penalty
+from vaswani_transformer.generation_vaswani import NeverPad
+
+from .generation import make_batch
+from .measure import in_turns, ratios, record
+
+
+class PaperPenalty(float):
+    """An alpha for which `length ** alpha`, by which the library divides, is the paper's length penalty."""
+
+    def __rpow__(self, length: int) -> float:
+        return length_penalty(length, float(self))
+
+
+class LibraryLoop(VaswaniForConditionalGeneration):
+    def _beam_search(self, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs):
+        generation_config.length_penalty = PaperPenalty(generation_config.length_penalty)
+        processors = LogitsProcessorList([NeverPad(self.config.pad_token_id), *logits_processor])
+        return GenerationMixin._beam_search(self, input_ids, processors, stopping_criteria, generation_config, **kwargs)
+
+    def _expand_inputs_for_generation(self, *args, **kwargs):
+        return GenerationMixin._expand_inputs_for_generation(self, *args, **kwargs)
+
+    def _reorder_cache(self, past_key_values, beam_idx):
+        past_key_values.reorder_cache(beam_idx)
+        return past_key_values
+
+
+class HookedLoop(VaswaniForConditionalGeneration):
+    def _beam_search(self, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs):
+        kwargs = self._with_beam_cache(kwargs, generation_config)
+        generation_config.length_penalty = PaperPenalty(generation_config.length_penalty)
+
+        def never_pad(input_ids, scores):
+            scores[:, self.config.pad_token_id] = float("-inf")
+            return scores
+
+        processors = LogitsProcessorList([never_pad, *logits_processor])
+        return GenerationMixin._beam_search(self, input_ids, processors, stopping_criteria, generation_config, **kwargs)
+
+    def _get_top_k_continuations(
+        self, accumulated_log_probs, running_sequences, running_beam_indices, cur_len, decoder_prompt_len,
+        beams_to_keep, num_beams, batch_size, **kwargs,
+    ):  # fmt: skip
+        scores, index = best_tokens(accumulated_log_probs, beams_to_keep)
+        vocab_size = accumulated_log_probs.shape[-1] // num_beams
+        parents = index // vocab_size
+        sequences = self._gather_beams(running_sequences, parents)
+        sequences[:, :, cur_len] = index % vocab_size
+        rows = self._gather_beams(running_beam_indices, parents)
+        rows[:, :, cur_len - decoder_prompt_len] = parents + torch.arange(batch_size).unsqueeze(-1) * num_beams
+        return scores, sequences, rows
+
+
+LOOPS = {"ours": VaswaniForConditionalGeneration, "hooks": HookedLoop, "library": LibraryLoop}
+
+
+def models(preset: str) -> dict[str, VaswaniForConditionalGeneration]:
+    """The same random weights under each loop, without an end, so that all write equally many tokens."""
+    torch.manual_seed(0)
+    config = VaswaniConfig.from_preset(preset)
+    first = VaswaniForConditionalGeneration(config).eval()
+    first.generation_config.eos_token_id = None
+    others = {name: loop(config).eval() for name, loop in LOOPS.items()}
+    for model in others.values():
+        model.load_state_dict(first.state_dict())
+        model.generation_config = first.generation_config
+    return others
+
+
+def search(model, batch: dict[str, torch.Tensor], tokens: int) -> torch.Tensor:
+    settings = dict(num_beams=4, length_penalty=0.6, early_stopping="never")
+    return model.generate(**batch, **settings, max_new_tokens=tokens)
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.beam_search", description=__doc__.splitlines()[0])
+    parser.add_argument("--presets", nargs="+", default=["mini", "base"])
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--source-tokens", type=int, default=32)
+    parser.add_argument("--new-tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+
+    torch.set_num_threads(1)
+    results = []
+    for preset in options.presets:
+        loops = models(preset)
+        for size in options.batch_sizes:
+            batch = make_batch(size, options.source_tokens, loops["ours"].config.vocab_size)
+            runs = {name: partial(search, model, batch, options.new_tokens) for name, model in loops.items()}
+            ours, *others = (run() for run in runs.values())
+            if not all(torch.equal(ours, other) for other in others):
+                raise RuntimeError("The loops found different translations.")
+            seconds = in_turns(runs, options.rounds, time.process_time)
+            results.append({"preset": preset, "batch_size": size})
+            results[-1] |= {f"{name} seconds": round(statistics.median(s), 3) for name, s in seconds.items()}
+            results[-1] |= {f"as fast as {name}": ratios(seconds, "ours", name) for name in ("hooks", "library")}
+    record(options.output, "python -m benchmarks.beam_search", vars(options), results)
+
+
+if __name__ == "__main__":
+    main()

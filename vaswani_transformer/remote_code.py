@@ -1,0 +1,68 @@
+"""The code that a repository on the Hub carries, so that it loads where this package is not installed."""
+
+import json
+import shutil
+from pathlib import Path
+
+from .configuration_vaswani import VaswaniConfig
+from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .pipeline_translation import TranslationPipeline
+from .tokenization_vaswani import VaswaniTokenizer
+
+
+# All that modeling_vaswani.py and the pipeline import, each from the others by relative import.
+FILES = (
+    "configuration_vaswani.py",
+    "modeling_vaswani.py",
+    "attention_vaswani.py",
+    "beam_search_vaswani.py",
+    "cpu_vaswani.py",
+    "generation_vaswani.py",
+    "loss_vaswani.py",
+    "pipeline_translation.py",
+    "pretrained_vaswani.py",
+    "settings_vaswani.py",
+    "vocabulary_vaswani.py",
+)
+# Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.
+TOKENIZER_FILE = "tokenization_vaswani.py"
+
+
+def name_of(cls: type) -> str:
+    """As an `auto_map` names it: "modeling_vaswani.VaswaniModel"."""
+    return f"{cls.__module__.rpartition('.')[-1]}.{cls.__name__}"
+
+
+AUTO_MAP = {
+    "AutoConfig": name_of(VaswaniConfig),
+    "AutoModel": name_of(VaswaniModel),
+    "AutoModelForSeq2SeqLM": name_of(VaswaniForConditionalGeneration),
+}
+TOKENIZER_AUTO_MAP = {"AutoTokenizer": [name_of(VaswaniTokenizer), None]}
+
+
+def copy_code(folder: str | Path):
+    """Puts the code into a saved checkpoint's folder, and its name into config.json and tokenizer_config.json.
+
+    `AutoModelForSeq2SeqLM` and `pipeline("translation", ...)` then load the folder with `trust_remote_code=True`.
+
+    Raises:
+        FileNotFoundError: `folder` holds no config.json.
+    """
+    folder, package = Path(folder), Path(__file__).parent
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    pipelines = VaswaniConfig()
+    TranslationPipeline.name_in(pipelines)
+    write_json(folder / "config.json", {**config, "auto_map": AUTO_MAP, "custom_pipelines": pipelines.custom_pipelines})
+    for name in FILES:
+        shutil.copyfile(package / name, folder / name)
+
+    tokenizer = folder / "tokenizer_config.json"
+    settings = json.loads(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else {}
+    if settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
+        write_json(tokenizer, {**settings, "auto_map": TOKENIZER_AUTO_MAP})
+        shutil.copyfile(package / TOKENIZER_FILE, folder / TOKENIZER_FILE)
+
+
+def write_json(path: Path, content: dict):
+    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
