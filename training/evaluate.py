@@ -13,7 +13,6 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,9 +22,10 @@ import sacrebleu
 import torch
 import transformers
 from tqdm import tqdm
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from vaswani_transformer import catalogue
+from vaswani_transformer import catalogue, translate_texts
+from vaswani_transformer import load as load_checkpoint
 
 from .files import read_lines, whole_file
 from .parallel_text import Pair, read_pairs
@@ -37,7 +37,6 @@ from .user_lines import format_lines, lines_of, measure_lines
 # Translating ---------------------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()  # not inference_mode: a training run goes on with what the model may keep
 def translate(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -46,33 +45,9 @@ def translate(
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> list[str]:
-    """Translations in the order of `texts`; those of like length share a batch, the longest come first.
-
-    The model stays on its device, and in training mode if it was. An empty text translates to "".
-    """
-    lengths = [len(ids) for ids in tokenizer(list(texts), verbose=False)["input_ids"]] if texts else []
-    order = sorted((i for i in range(len(texts)) if texts[i].strip()), key=lambda i: -lengths[i])
-    translations = [""] * len(texts)
-    with evaluation_mode(model), tqdm(total=len(texts), disable=None if progress else True, leave=False) as bar:
-        for start in range(0, len(order), batch_size):
-            batch = order[start : start + batch_size]
-            inputs = tokenizer([texts[i] for i in batch], padding=True, return_tensors="pt", verbose=False)
-            inputs = {name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")}
-            sequences = model.generate(**inputs, **generate_kwargs)
-            for i, text in zip(batch, tokenizer.batch_decode(sequences, skip_special_tokens=True), strict=True):
-                translations[i] = text
-            bar.update(len(batch))
-    return translations
-
-
-@contextmanager
-def evaluation_mode(model: torch.nn.Module):
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
+    """`translate_texts` with a bar in the terminal if `progress`."""
+    with tqdm(total=len(texts), disable=None if progress else True, leave=False) as bar:
+        return translate_texts(model, tokenizer, texts, batch_size, bar.update, **generate_kwargs)
 
 
 def evaluate_pairs(
@@ -180,7 +155,7 @@ def file_name(name: str) -> str:
 
 def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(
-        prog="python -m training.evaluate",
+        prog="vaswani evaluate",
         usage="%(prog)s MODEL [options]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -296,16 +271,11 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
         ValueError: one of them cannot be loaded, or there is no such device; the message names it.
     """
     transformers.utils.logging.disable_progress_bar()
-    try:
-        source = catalogue.resolve(source)
-        model = AutoModelForSeq2SeqLM.from_pretrained(source, trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except Exception as error:  # whatever is wrong with a folder or a connection, its first paragraph says it
-        raise ValueError(f"cannot load {source}: {str(error).strip().partition(chr(10) * 2)[0]}") from error
+    model, tokenizer = load_checkpoint(catalogue.resolve(source))
     try:
         return model.to(device), tokenizer
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
+        raise ValueError(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
 
 
 def command_line(arguments: argparse.Namespace) -> str:

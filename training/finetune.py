@@ -16,8 +16,6 @@ from pathlib import Path
 
 import torch
 from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
     DataCollatorForSeq2Seq,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -26,14 +24,16 @@ from transformers import (
     set_seed,
 )
 
+from vaswani_transformer import load
 from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.memory import keep_freed_memory
 
 from .data import remove_padding
-from .evaluate import SACREBLEU, evaluate_pairs
+from .evaluate import evaluate_pairs
 from .files import whole_folder
 from .parallel_text import Pair, read_pairs
 from .recipe import Source
+from .scores import SACREBLEU
 
 
 def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options):
@@ -99,7 +99,10 @@ def run(
 ) -> dict:
     """Loads, adapts, scores, trains, scores, and saves what `finish` makes of the model; returns what it recorded."""
     set_seed(options.seed)
-    tokenizer = AutoTokenizer.from_pretrained(resolve(options.checkpoint))
+    # Fused attention has a slow backward pass for sentences on a CPU.
+    attention = "eager" if options.device == "cpu" else "sdpa"
+    base, tokenizer = load(resolve(options.checkpoint), torch.float32, attn_implementation=attention)
+    base.to(options.device)
     columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
     pairs = [
         pair
@@ -107,12 +110,6 @@ def run(
         if all(2 <= len(ids) <= options.max_length for ids in tokenizer(list(pair))["input_ids"])
     ]
     training, test = split(pairs, options.held_out, options.seed)
-    # Fused attention has a slow backward pass for sentences on a processor.
-    attention = "eager" if options.device == "cpu" else "sdpa"
-    base = AutoModelForSeq2SeqLM.from_pretrained(
-        resolve(options.checkpoint), dtype=torch.float32, attn_implementation=attention
-    )
-    base.to(options.device)
     model = adapt(base)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     print(f"{len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)

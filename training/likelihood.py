@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .batches import pad
-from .evaluate import evaluation_mode, load
+from .evaluate import load
 from .parallel_text import read_pairs
 from .recipe import Source
 from .variations import Pair
@@ -31,7 +31,9 @@ def log_likelihoods(
     targets = tokenizer(text_target=[target for _, target in pairs], verbose=False)["input_ids"] if pairs else []
     order = sorted(range(len(pairs)), key=lambda i: len(targets[i]))
     likelihoods: list[tuple[float, int]] = [(0.0, 0)] * len(pairs)
-    with evaluation_mode(model):
+    was_training = model.training
+    model.eval()
+    try:
         for start in range(0, len(order), batch_size):
             some = order[start : start + batch_size]
             inputs = pad([np.array(sources[i]) for i in some], model.config.pad_token_id).to(model.device)
@@ -44,6 +46,8 @@ def log_likelihoods(
             totals = -losses.view(labels.shape).sum(dim=1)  # [B]; positions without a label add nothing
             for i, total in zip(some, totals.tolist(), strict=True):
                 likelihoods[i] = total, len(targets[i])
+    finally:
+        model.train(was_training)
     return likelihoods
 
 

@@ -123,7 +123,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
 def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[Pair]) -> PreTrainedTokenizerBase:
     """The tokenizer of `initial`, or RUN/tokenizer, learned from the training pairs where it is missing or empty."""
     if recipe.initial:
-        return AutoTokenizer.from_pretrained(resolve(recipe.initial))
+        return AutoTokenizer.from_pretrained(resolve(recipe.initial), trust_remote_code=False)
     folder = output / "tokenizer"
     file = folder / "tokenizer.json"
     if not (file.exists() and file.stat().st_size):
@@ -132,7 +132,7 @@ def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[P
         with whole_folder(folder) as partial:
             learn_tokenizer(chain.from_iterable(pairs), recipe.vocab_size).save_pretrained(partial)
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # the tokenizers library raises Exception itself
         raise ValueError(f"{folder} is damaged ({error}). Delete it to learn the tokenizer again.") from error
 

@@ -19,6 +19,8 @@ from vaswani_transformer import PRESETS, VaswaniConfig
 from .variations import KINDS
 
 
+RECIPES = Path(__file__).with_name("recipes")
+
 Count = Annotated[int, Field(gt=0)]
 CountOrZero = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -219,14 +221,14 @@ class Recipe(Part):
 
 
 def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
-    """Reads a recipe; `overrides` are `key.of.value=yaml`.
+    """Reads a recipe, by its path or the name of one that ships; `overrides` are `key.of.value=yaml`.
 
     Raises:
         FileNotFoundError: the file, or one that it extends, does not exist.
         ValueError: it is not YAML, or a key is unknown, missing, of the wrong type or contradicts another; all are
             named at once.
     """
-    values = _read(Path(path))
+    values = _read(_shipped(Path(path)))
     for override in overrides:
         _override(values, override)
     try:
@@ -236,6 +238,12 @@ def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
     for source in (*recipe.data.train, *recipe.data.validation, *recipe.data.test):
         _complete_columns(source, recipe)
     return recipe
+
+
+def _shipped(path: Path) -> Path:
+    """The path itself, or that of the recipe of this name in recipes/: "mini-en-de", "table3/c-n2"."""
+    shipped = RECIPES / path.parent / f"{path.name}.yaml"
+    return shipped if not path.exists() and not path.suffix and shipped.exists() else path
 
 
 def _problems(error: ValidationError) -> list[str]:

@@ -34,7 +34,7 @@ def release_weights(run: Path, checkpoint: Path):
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        tokenizer = AutoTokenizer.from_pretrained(run / "model")
+        tokenizer = AutoTokenizer.from_pretrained(run / "model", trust_remote_code=False)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
         shutil.copy(run / "model" / "training.json", folder)
@@ -59,7 +59,7 @@ def write_card(checkpoint: Path, facts: Path):
     limits = facts / "limits.md"
     recipe = training["recipe"]
     check_notice(recipe)
-    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta")
+    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta", trust_remote_code=False)
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
     results = scores["results"]

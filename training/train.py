@@ -213,7 +213,7 @@ class Run:
     def validate(self) -> dict[str, tuple[float, int]]:
         """Of each validation set the mean negative log-likelihood of a token, in nats, and how many tokens it has.
 
-        Without dropout and label smoothing.
+        Without dropout and label smoothing, which the model leaves out in evaluation mode.
         """
         losses, accelerator = {}, self.accelerator
         for name, pairs in self.data.validation.items():
@@ -229,13 +229,9 @@ class Run:
     ) -> torch.Tensor:
         """The sum over the part of the pairs that process `rank` of `ranks` computes, in nats."""
         model.eval()
-        config = self.accelerator.unwrap_model(model).config
-        smoothing, config.label_smoothing = config.label_smoothing, 0.0
         plan = plan_batches(pairs.lengths, np.arange(len(pairs)), self.recipe.optimisation.batch_tokens, 0, 0)
-        shares = Shares(pairs, plan, config.pad_token_id, 1, rank, ranks)
-        total = sum(self.loss(model, shares[i][0][0], 1) for i in range(len(plan)))
-        config.label_smoothing = smoothing
-        return total
+        shares = Shares(pairs, plan, self.config.pad_token_id, 1, rank, ranks)
+        return sum(self.loss(model, shares[i][0][0], 1) for i in range(len(plan)))
 
     def bits_per_character(self, model: VaswaniForConditionalGeneration) -> dict[str, float]:
         """Of the references of each validation set, by one process alone; comparable between vocabularies."""
@@ -307,8 +303,8 @@ class Run:
 
 
 def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(prog="python -m training.train", description=__doc__.splitlines()[0])
-    parser.add_argument("recipe", type=Path, help="a YAML file, such as training/recipes/mini-en-de.yaml")
+    parser = argparse.ArgumentParser(prog="vaswani train", description=__doc__.splitlines()[0])
+    parser.add_argument("recipe", type=Path, help="a YAML file, or the name of one that ships, such as mini-en-de")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument(
         "--output", type=Path, required=True, help="run folder; an existing run in it is resumed", metavar="RUN"

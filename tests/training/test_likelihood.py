@@ -18,7 +18,6 @@ def loaded():
 def test_each_pair_has_the_likelihood_that_it_has_alone(loaded):
     model, tokenizer = loaded
     pairs = [*list(PAIRS.items())[:9], ("", "x"), ("x", "")]
-    model.config.label_smoothing = 0.0
     for (source, target), (total, count) in zip(pairs, log_likelihoods(model, tokenizer, pairs, 4), strict=True):
         inputs, labels = tokenizer(source, return_tensors="pt"), tokenizer(text_target=target, return_tensors="pt")
         loss = model.eval()(**inputs, labels=labels.input_ids).loss.item()
