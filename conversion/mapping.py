@@ -6,13 +6,13 @@ A table is text, one row for a module or a tensor: our name, then the other tool
     model.encoder.layers.{e}.feed_forward.fc1      encoder_l{e+1}_ffn_W1.T
 
 - `{e}` and `{d}` count the layers of the encoder and of the decoder, from 0; `{e+1}` counts from 1.
-- `{q,k,v}` stands for three names, `{0-15}` for sixteen. What several names of one side hold, joined along the first
-  axis, is what the names of the other side hold together.
-- `.T` at the end: the other toolkit's matrices are [in, out].
+- `{q,k,v}` stands for three names. Joined along the first axis, the tensors of one side equal those of the other.
+- `.T` at the end: the other toolkit's matrices are [in, out], ours [out, in].
 - A row of modules stands for their parameters: `weight` and `bias`, or what the toolkit calls them.
+
+(transformers has a `WeightConverter` for one direction. A table reads in both, and reports every problem at once.)
 """
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
-from .core import ConversionError
+from .options import ConversionError
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Our tensors, joined along the first axis, are theirs, each transposed where `transposed`, joined likewise."""
+    """Joining `ours` on axis 0 gives the same matrix as joining `theirs`, each transposed first if `transposed`."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -36,19 +36,19 @@ class Rule:
 class Table:
     """A mapping table; see the module.
 
-    `parameters` names what the other toolkit calls a module's `weight` and `bias`; `ignored` are patterns (regular
-    expressions) of the tensors that hold nothing to convert, such as tables that are computed anew.
+    `parameters` is what the other toolkit calls a module's `weight` and `bias`. `ignored` are regular expressions of
+    tensors that need no conversion, such as position tables that our model computes.
     """
 
     def __init__(self, text: str, parameters: tuple[str, str] = ("weight", "bias"), ignored: Iterable[str] = ()):
         self.rows = [line.split() for line in text.strip().splitlines() if line.strip()]
         if wrong := [row for row in self.rows if len(row) != 2]:
-            raise ValueError(f"A row of a table has two names: {wrong}")
+            raise ValueError(f"Each row of a table has two names: {wrong}")
         self.parameters = parameters
         self.ignored = re.compile("|".join(ignored)) if ignored else None
 
     def rules(self, config: VaswaniConfig) -> list[Rule]:
-        """The rows, once for each layer and parameter that a model of `config` has."""
+        """Each row, repeated for every layer and parameter of a model of `config`."""
         layers = {"e": config.encoder_layers, "d": config.decoder_layers}
         shapes = our_shapes(config)
         rules = []
@@ -74,50 +74,42 @@ class Table:
                 yield rule
 
     def read(self, tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-        """Their tensors -> ours, in float32.
+        """Our tensors, in float32, from the toolkit's.
 
         Raises:
             ConversionError: tensors are missing, left over, or of another shape than `config` says; all are named.
         """
-        if (layers := max(config.encoder_layers, config.decoder_layers)) > len(tensors):  # before any is built
-            raise ConversionError(f"The options say {layers} layers, and there are {len(tensors)} tensors in all.")
+        if (layers := max(config.encoder_layers, config.decoder_layers)) > len(tensors):  # before any layer is built
+            raise ConversionError(f"The options say {layers} layers, but there are only {len(tensors)} tensors.")
         shapes, ours, used, problems = our_shapes(config), {}, set(), []
         for rule in self.rules(config):
-            if missing := [name for name in rule.theirs if name not in tensors]:
-                problems += [f"{name} is missing" for name in missing]
+            if wrong := unusable(rule, tensors):
+                problems += wrong
+                used.update(rule.theirs)
                 continue
             used.update(rule.theirs)
-            if whole_numbers := [name for name in rule.theirs if not tensors[name].is_floating_point()]:
-                problems += [
-                    f"{name} is of {tensors[name].dtype}, not of floating-point numbers" for name in whole_numbers
-                ]
-                continue
-            parts = [tensors[name].float() for name in rule.theirs]
-            wanted = [shapes[name] for name in rule.ours]
-            try:
-                whole = torch.cat([part.mT if rule.transposed else part for part in parts])
-            except RuntimeError:  # they do not even fit each other
-                whole = torch.empty(0)
-            if len(wanted[0]) == 1:  # Marian's vectors are [1, n]
+            expected = [shapes[name] for name in rule.ours]
+            whole = joined([tensors[name].float() for name in rule.theirs], rule.transposed)
+            if len(expected[0]) == 1:  # Marian's vectors are [1, n]
                 whole = whole.flatten()
-            if whole.shape != (sum(shape[0] for shape in wanted), *wanted[0][1:]):
-                found = " + ".join(str(list(tensors[name].shape)) for name in rule.theirs)
-                problems.append(f"{', '.join(rule.theirs)}: {found} does not fit {[list(shape) for shape in wanted]}")
+            if whole.shape != (sum(shape[0] for shape in expected), *expected[0][1:]):
+                problems.append(misfit(rule, tensors, expected))
                 continue
-            ours.update(zip(rule.ours, whole.split([shape[0] for shape in wanted]), strict=True))
+            ours.update(zip(rule.ours, whole.split([shape[0] for shape in expected]), strict=True))
         problems += [
-            f"{name} has no place"
-            for name in tensors
-            if name not in used and not (self.ignored and self.ignored.fullmatch(name))
+            f"{name} is not part of this model" for name in tensors if name not in used | self._ignored(tensors)
         ]
         if not problems:
-            problems = [f"nothing gives {name}" for name in shapes if name not in ours]
+            problems = [f"{name} is missing" for name in shapes if name not in ours]
         if problems:
-            raise ConversionError.of("The tensors are not those of the model that the options describe", problems)
+            raise ConversionError.of("The tensors do not match the model that the options describe", problems)
         return {name: tensor.contiguous() for name, tensor in ours.items()}
 
+    def _ignored(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if self.ignored and self.ignored.fullmatch(name)}
+
     def write(self, ours: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-        """Our tensors -> theirs: `read` backwards. What several names hold together is divided evenly."""
+        """The toolkit's tensors from ours: `read` backwards. Joined tensors are divided evenly among their names."""
         theirs = {}
         for rule in self.rules(config):
             whole = torch.cat([ours[name] for name in rule.ours])
@@ -126,17 +118,38 @@ class Table:
         return theirs
 
 
+def unusable(rule: Rule, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """Why the tensors of a rule cannot be read, if they cannot."""
+    if missing := [f"{name} is missing" for name in rule.theirs if name not in tensors]:
+        return missing
+    kinds = {name: tensors[name].dtype for name in rule.theirs}
+    return [f"{name} is {kind}, not floating-point" for name, kind in kinds.items() if not kind.is_floating_point]
+
+
+def joined(parts: list[torch.Tensor], transposed: bool) -> torch.Tensor:
+    """The parts as one tensor; empty where they do not fit together."""
+    try:
+        return torch.cat([part.mT if transposed else part for part in parts])
+    except RuntimeError:
+        return torch.empty(0)
+
+
+def misfit(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
+    stored = " + ".join(str(list(tensors[name].shape)) for name in rule.theirs)
+    return f"{', '.join(rule.theirs)}: {stored} does not fit {[list(shape) for shape in expected]}"
+
+
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:
-    """Every name in our state dict, tied ones included, and its shape; a shared matrix goes by its users' names.
+    """The name and shape of every tensor in our state dict. A shared matrix appears under the names of its users.
 
     Raises:
-        ConversionError: the sizes are beyond what a tensor can have.
+        ConversionError: the sizes exceed what a tensor can have.
     """
     try:
         with torch.device("meta"):
             model = VaswaniForConditionalGeneration(config)
-    except RuntimeError as error:
-        raise ConversionError(f"The options are of no possible model: {error}") from None
+    except (RuntimeError, OverflowError) as error:
+        raise ConversionError(f"These options do not describe a valid model: {error}") from None
     return {name: tensor.shape for name, tensor in model.state_dict().items() if name != "model.shared.weight"}
 
 
@@ -148,11 +161,9 @@ def numbered(name: str, stack: str | None, number: int) -> str:
 
 
 def expanded(name: str) -> list[str]:
-    """`{q,k,v}_proj` -> q_proj, k_proj, v_proj; `weights_{0-15}` -> weights_0 ... weights_15."""
-    parts = re.split(r"(\{[^}]*\})", name)
-    choices = [[part] for part in parts]
-    for i, part in enumerate(parts):
-        if part.startswith("{"):
-            first, dash, last = part[1:-1].partition("-")
-            choices[i] = [str(n) for n in range(int(first), int(last) + 1)] if dash else part[1:-1].split(",")
-    return ["".join(choice) for choice in itertools.product(*choices)]
+    """`{q,k,v}_proj` as q_proj, k_proj, v_proj."""
+    before, brace, rest = name.partition("{")
+    if not brace:
+        return [name]
+    choices, _, after = rest.partition("}")
+    return [f"{before}{choice}{after}" for choice in choices.split(",")]

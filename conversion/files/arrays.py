@@ -1,0 +1,74 @@
+"""Reads arrays: .npz and safetensors."""
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from ..options import ConversionError
+from .folders import regular
+from .text import one_line
+
+
+# A damaged .npz can lead to any of these.
+UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, MemoryError, OverflowError,
+    SyntaxError, NotImplementedError, IndexError, RecursionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+# Weights hardly compress. A file that grows by more than this, beyond this size, was made to fill the memory.
+LARGEST_RATIO, HARMLESS = 50, 2**28
+
+
+def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = iter) -> dict[str, np.ndarray]:
+    """The arrays of a .npz file, or those that `chosen` selects from their names. Nothing in it is unpickled.
+
+    Raises:
+        ConversionError: the file is damaged, is not a .npz, or grows beyond measure.
+        FileNotFoundError: it does not exist.
+    """
+    path = regular(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = list(chosen(file.files))
+            check_size(path, [f"{name}.npy" for name in names])
+            return {name: file[name] for name in names}
+    except UNREADABLE as error:
+        if isinstance(error, ConversionError):
+            raise
+        raise ConversionError(f"{path} is damaged, or not a .npz file: {one_line(error)}") from None
+
+
+def check_size(path: Path, members: Iterable[str] | None = None):
+    """Checks that the members of a zip archive, if `path` is one, fit in memory.
+
+    Raises:
+        ConversionError: they grow beyond measure when they are decompressed.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if members is None or info.filename in members]
+    except UNREADABLE:  # not an archive, or one that its reader will refuse
+        return
+    size, stored = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
+    if size > HARMLESS and size > LARGEST_RATIO * stored:
+        raise ConversionError(f"{path} would grow from {stored:,} to {size:,} bytes, as no weights do: it is refused.")
+
+
+def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
+    """The tensors of a safetensors file.
+
+    Raises:
+        ConversionError: the file is damaged.
+        FileNotFoundError: it does not exist.
+    """
+    try:
+        return load_file(regular(path))
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, FileNotFoundError | ConversionError):
+            raise
+        raise ConversionError(f"{path} is damaged, or not a safetensors file: {one_line(error)}") from None

@@ -1,0 +1,61 @@
+"""Reads a checkpoint of fairseq: its options and state dict, as versions 0.6 to 0.12 write them."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..options import ConversionError
+from .pickles import load_pickle
+
+
+# What 0.6 called the norms of the encoder.
+OLD_NAMES = {"layer_norms.0": "self_attn_layer_norm", "layer_norms.1": "final_layer_norm"}
+
+
+def load_checkpoint(path: Path, unsafe: bool) -> dict[str, Any]:
+    meters = [f"fairseq.meters.{name}Meter" for name in ("Average", "Time", "Stopwatch")]
+    saved = load_pickle(path, allowed=[argparse.Namespace], ignored=meters, unsafe=unsafe)
+    if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
+        raise ConversionError(f"{path} is not a fairseq checkpoint: it has no state dict called 'model'.")
+    if not all(isinstance(tensor, torch.Tensor) for tensor in saved["model"].values()):
+        raise ConversionError(f"{path} is not a fairseq checkpoint: its 'model' holds entries that are not tensors.")
+    if not section(saved, "model"):
+        raise ConversionError(f"{path} is not a fairseq checkpoint: it has neither 'args' nor 'cfg'.")
+    return saved
+
+
+def section(saved: Mapping, name: str) -> dict[str, Any]:
+    """The options of the model, task, tokenizer or bpe. Before 0.12 all options were in one place, `args`."""
+    groups = saved.get("cfg")
+    values = (groups.get(name) if isinstance(groups, Mapping) else None) or saved.get("args") or {}
+    if isinstance(values, str):
+        return {name: values}
+    return dict(values) if isinstance(values, Mapping) else dict(vars(values))
+
+
+def flat(options: Mapping) -> dict[str, Any]:
+    """`encoder: {embed_dim: ...}`, as 0.12 may nest options, as `encoder_embed_dim`."""
+    groups = ("encoder", "decoder", "quant_noise")
+    nested = {name: options[name] for name in groups if isinstance(options.get(name), Mapping)}
+    inner = {f"{group}_{name}": value for group, values in nested.items() for name, value in values.items()}
+    return {name: value for name, value in options.items() if name not in nested} | inner
+
+
+def modern_names(model: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The state dict of any version under the names of 0.12. 0.6 stored queries, keys and values as one tensor."""
+    tensors = {}
+    for name, tensor in model.items():
+        for old, new in OLD_NAMES.items():
+            name = name.replace(old, new)
+        if name == "decoder.embed_out":
+            name = "decoder.output_projection.weight"
+        attention, fused, kind = name.rpartition(".in_proj_")
+        if fused and attention.endswith("_attn") and tensor.dim() and len(tensor) % 3 == 0:
+            parts = zip("qkv", tensor.chunk(3), strict=True)
+            tensors |= {f"{attention}.{letter}_proj.{kind}": part for letter, part in parts}
+        else:
+            tensors[name] = tensor
+    return tensors

@@ -1,0 +1,192 @@
+"""Reads what transformers' `save_pretrained` writes: a folder, or a repository of the Hugging Face Hub."""
+
+import pickle
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from huggingface_hub import metadata_load, snapshot_download
+from huggingface_hub.errors import StrictDataclassError
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from vaswani_transformer import VaswaniConfig
+
+from ..options import ConversionError, Options
+from .arrays import read_safetensors
+from .pickles import load_pickle
+from .text import one_line, read_json
+
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+# Search settings.
+SEARCH = (
+    "num_beams", "max_length", "min_length", "length_penalty", "early_stopping", "no_repeat_ngram_size",
+    "repetition_penalty", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens",
+    "begin_suppress_tokens", "encoder_no_repeat_ngram_size", "num_beam_groups", "diversity_penalty",
+    "renormalize_logits", "do_sample",
+)  # fmt: skip
+SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
+
+
+def folder_of(source: Path) -> Path:
+    """`source` itself, or where its repository was downloaded to, without weights for other frameworks.
+
+    Raises:
+        ConversionError: it is neither a folder nor a repository that can be read.
+    """
+    if source.is_dir():
+        return source
+    name = source.as_posix()
+    if source.is_file() or name.count("/") > 1:
+        raise ConversionError(f"{source} is neither a folder nor a repository id such as Helsinki-NLP/opus-mt-en-de.")
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "*.safetensors"]))
+        if not list(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "pytorch_model*.bin"]))
+    except Exception as error:  # the client lets errors of the libraries below it through
+        raise ConversionError(f"No folder {source}, and no repository of that name: {one_line(error)}") from error
+    return folder
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The file of weights, or its parts; safetensors rather than a pickle.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            return [folder / name]
+        index = folder / f"{name}.index.json"
+        if index.is_file():
+            parts = read_json(index).get("weight_map")
+            if not isinstance(parts, dict):
+                raise ConversionError(f"{index} does not say which file holds which weight.")
+            return [folder / name for name in sorted({Path(str(part)).name for part in parts.values()})]
+    raise FileNotFoundError(f"{folder} contains no {' or '.join(WEIGHTS)}.")
+
+
+def read_weights(folder: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors of a folder, of all parts.
+
+    Raises:
+        ConversionError: a file is damaged, or a pickle holds more than tensors.
+        FileNotFoundError: there are no weights, or a part of them is missing.
+    """
+    tensors = {}
+    for path in weight_files(folder):
+        loaded = read_safetensors(path) if path.suffix == ".safetensors" else load_pickle(path, unsafe=unsafe)
+        if not isinstance(loaded, Mapping):
+            raise ConversionError(f"{path} is not a state dict.")
+        tensors.update(loaded)
+    if wrong := [str(name) for name, tensor in tensors.items() if not isinstance(tensor, torch.Tensor)]:
+        raise ConversionError.of(f"{folder} holds entries that are not tensors", wrong)
+    return tensors
+
+
+def own_config(kind: type[PreTrainedConfig], options: Options) -> Options:
+    """The options as transformers' own configuration has them, with its defaults where the file names none.
+
+    Raises:
+        ConversionError: a value is not valid.
+    """
+    try:
+        config = kind(**{name: value for name, value in options.values.items() if name != "model_type"})
+    except (StrictDataclassError, TypeError, ValueError, AttributeError, LookupError) as error:
+        raise ConversionError(f"This is not a config.json of {options.toolkit}: {one_line(error)}") from None
+    return Options(vars(config), options.toolkit)
+
+
+def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, dict] | None:
+    """transformers' own model in float32, and its report on loading it; None where only `--unsafe` reads the file."""
+    try:
+        model, info = kind.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+        )
+    except pickle.UnpicklingError:
+        return None
+    except Exception as error:  # invalid options lead to almost any error
+        raise ConversionError(f"transformers itself cannot load {folder}: {one_line(error)}") from error
+    return model.eval(), info
+
+
+def facts_of(source: Path, folder: Path) -> dict[str, Any]:
+    """Where the model comes from: the repository, and the licence on its card."""
+    card = folder / "README.md"
+    try:
+        metadata = (metadata_load(card) if card.is_file() else None) or {}
+    except (ValueError, OSError, yaml.YAMLError):  # a model is converted without them, too
+        metadata = {}
+    return {
+        "repository": None if source.is_dir() else source.as_posix(),
+        "licence": licence if isinstance(licence := metadata.get("license"), str) else None,
+    }
+
+
+def languages(source: str | None, target: str | None) -> dict[str, str]:
+    """Those that are language codes, as facts."""
+    named = {"source_language": source, "target_language": target}
+    return {name: code for name, code in named.items() if re.fullmatch("[a-z]{2,3}", code or "")}
+
+
+def read_generation(folder: Path, values: Mapping[str, Any], config: VaswaniConfig) -> GenerationConfig:
+    """The folder's own search settings, which rank by log P / length^alpha.
+
+    Old files have them in config.json, whose `values` these are, newer ones in generation_config.json.
+
+    Raises:
+        ConversionError: they are not valid.
+    """
+    file = folder / "generation_config.json"
+    settings = read_json(file) if file.is_file() else {name: values[name] for name in SEARCH if name in values}
+    settings = {name: value for name, value in settings.items() if value is not None and not name.startswith("_")}
+    settings.pop("transformers_version", None)
+    ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+    defaults = dict(length_penalty=1.0, early_stopping=False, num_beams=1)
+    if settings.get("num_beams", 1) == 1:  # transformers does not save the settings of beam search without beams
+        settings = {name: value for name, value in settings.items() if name not in defaults}
+    try:
+        return GenerationConfig(**{**defaults, **settings, **ids, "length_penalty_offset": 0})
+    except (TypeError, ValueError) as error:
+        raise ConversionError(f"The search settings of {folder} are not valid: {one_line(error)}") from None
+
+
+def load_tokenizer(
+    kind: type[PreTrainedTokenizerBase], folder: Path, files: Sequence[str]
+) -> PreTrainedTokenizerBase | None:
+    """transformers' own tokenizer, which needs `files`; None if the folder contains none of them.
+
+    Raises:
+        ConversionError: a file is damaged.
+        FileNotFoundError: some of the files are missing.
+    """
+    missing = [name for name in files if not (folder / name).is_file()]
+    if len(missing) == len(files):
+        return None
+    if missing:
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}, which the tokenizer needs.")
+    try:
+        return kind.from_pretrained(folder, trust_remote_code=False)
+    except ImportError as error:
+        raise ConversionError(one_line(error)) from None
+    except Exception as error:  # a damaged file can lead to almost any error
+        raise ConversionError(f"The tokenizer of {folder} cannot be read: {one_line(error)}") from None
+
+
+def tokens_in_order(ids: Mapping[str, int], size: int) -> list[str]:
+    """The tokens of a vocabulary for `size` embeddings. Ids without a token get a name that occurs in no text.
+
+    Raises:
+        ConversionError: an id is outside of the model.
+    """
+    if beyond := [token for token, i in ids.items() if not 0 <= i < size]:
+        raise ConversionError.of(
+            f"The vocabulary belongs to another model: this one has {size} ids, none for", beyond, 3
+        )
+    tokens = [f"<unused {i}>" for i in range(size)]
+    for token, i in ids.items():
+        tokens[i] = token
+    return tokens

@@ -1,0 +1,171 @@
+"""Reads the files of Marian: the model, its options, the decoder's settings and the vocabularies."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..options import ConversionError, shown
+from .arrays import read_npz
+from .folders import checkpoint_in, regular
+from .text import one_line, parse_yaml, read_lines, read_yaml, read_yaml_strings
+
+
+LARGEST = 10_000_000  # tokens of a vocabulary
+SENTENCEPIECE = (".spm", ".model")
+# The second names are those of old models, which came from Nematus.
+END, UNKNOWN = ("</s>", "eos"), ("<unk>", "UNK")
+
+
+@dataclass(frozen=True)
+class MarianVocabulary:
+    """Tokens in the order of their ids, and the ids of the two special ones that Marian has."""
+
+    path: Path
+    tokens: Sequence[str]
+    eos: int
+    unk: int
+
+
+def find(source: Path) -> Path:
+    """The model: `source` itself, or in a folder what decoder.yml names, else model.npz, else the only .npz."""
+    if not source.is_dir():
+        return regular(source)
+    models = list_of(read_yaml(source / "decoder.yml"), "models") if (source / "decoder.yml").is_file() else []
+    if len(models) > 1:
+        raise ConversionError(f"{source} is an ensemble of {len(models)} models; name the file of one.")
+    if models and (source / Path(str(models[0])).name).is_file():
+        return source / Path(str(models[0])).name
+    if not list(source.glob("*.npz")) and (binary := next(source.glob("*.bin"), None)):
+        raise FileNotFoundError(
+            f"{source} contains no model.npz. {binary.name}, which marian-conv writes, is not read."
+        )
+    return checkpoint_in(source, "*.npz", names=["model.npz"], but=("*.optimizer.npz", "*reference.npz"))
+
+
+def decoder_settings(path: Path) -> dict[str, Any]:
+    """How the model at `path` translates: model.npz.decoder.yml, or decoder.yml; {} if there is neither."""
+    files = (path.with_name(f"{path.name}.decoder.yml"), path.with_name("decoder.yml"))
+    file = next((file for file in files if file.is_file()), None)
+    return {} if file is None else {"beam-size": 12} | read_yaml(file)  # 12 is Marian's default
+
+
+def read_training(path: Path) -> dict[str, Any]:
+    """The settings of training, where they are recorded; they matter for further training only."""
+    file = path.with_name(f"{path.name}.yml")
+    return read_yaml(file) if file.is_file() else {}
+
+
+def read_model(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors under Marian's names, and the options that Marian stores beside them.
+
+    Raises:
+        ConversionError: the file is damaged, or not a Marian model.
+    """
+    arrays = read_npz(path)
+    if (stored := arrays.pop("special:model.yml", None)) is not None:
+        text = stored.tobytes().rstrip(b"\0")  # some versions pad it to 256 bytes
+        try:
+            options = parse_yaml(text.decode("utf-8"), path)
+        except UnicodeDecodeError as error:
+            raise ConversionError(f"The YAML of {path} cannot be read: {one_line(error)}") from None
+    elif not (options := read_training(path)):
+        raise ConversionError(f"{path} is not a Marian model: it has no special:model.yml, and no {path.name}.yml.")
+    if strange := [name for name, array in arrays.items() if array.dtype.kind != "f" or array.dtype.itemsize > 8]:
+        raise ConversionError.of(f"{path} holds arrays that are not weights", strange)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, options
+
+
+def number(options: Mapping[str, Any], name: str, default: float) -> float:
+    """An option that is a number.
+
+    Raises:
+        ConversionError: it is something else.
+    """
+    try:
+        return float(options.get(name) or default)
+    except (TypeError, ValueError, OverflowError):
+        raise ConversionError(f"{name} is {shown(options[name])}, which is not a number.") from None
+
+
+def list_of(options: Mapping[str, Any], name: str) -> list:
+    """An option that is a list; a single value counts as a list of one."""
+    value = options.get(name)
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def read_vocabularies(
+    path: Path, decoding: Mapping, given: Sequence[Path] | None
+) -> tuple[MarianVocabulary, MarianVocabulary]:
+    """Source and target: as given, as the decoder's settings name them, else the only ones beside the model.
+
+    Raises:
+        ConversionError: there are more than two, or a file is not a vocabulary.
+        FileNotFoundError: there are none.
+    """
+    files = list(given or [path.with_name(Path(str(name)).name) for name in list_of(decoding, "vocabs")])
+    if not files:
+        files = sorted(file for end in ("vocab.yml", "vocab.yaml", "vocab.spm") for file in path.parent.glob(f"*{end}"))
+    if missing := [file.name for file in files if not file.exists()]:
+        raise FileNotFoundError(f"{', '.join(missing)} not found beside {path}. Pass --vocabs SOURCE TARGET.")
+    if not files:
+        raise FileNotFoundError(f"No vocabulary found beside {path}. Pass --vocabs SOURCE TARGET.")
+    if len(files) > 2:
+        names = " ".join(file.name for file in files)
+        raise ConversionError(f"Which of {names} are source and target? Pass --vocabs SOURCE TARGET.")
+    vocabularies = {file: read_vocabulary(file) for file in files}
+    return vocabularies[files[0]], vocabularies[files[-1]]
+
+
+def read_vocabulary(path: Path) -> MarianVocabulary:
+    """A .yml or .json of token: id, a SentencePiece model, or a text file with one token a line.
+
+    Raises:
+        ConversionError: it is none of these, or a vocabulary of factors.
+    """
+    if path.suffix == ".fsv":
+        raise ConversionError(f"{path} is a vocabulary of factors, which is not supported.")
+    if path.suffix in SENTENCEPIECE:
+        return read_pieces(path)
+    if path.suffix in (".yml", ".yaml", ".json"):
+        ids = read_ids(path)
+        tokens = [f"<unused{i}>" for i in range(max(ids.values()) + 1)]
+        for token, i in ids.items():
+            tokens[i] = token
+    else:
+        tokens = read_lines(path)
+        ids = {token: i for i, token in enumerate(tokens)}
+    special = [next((ids[name] for name in names if name in ids), None) for names in (END, UNKNOWN)]
+    if None in special:
+        raise ConversionError(f"{path} is not a Marian vocabulary: it has no </s> or no <unk>.")
+    return MarianVocabulary(path, tokens, *special)
+
+
+def read_ids(path: Path) -> dict[str, int]:
+    try:
+        ids = {token: int(i) for token, i in read_yaml_strings(path).items()}
+    except ValueError as error:
+        if isinstance(error, ConversionError):
+            raise
+        raise ConversionError(f"{path} is not a vocabulary: {one_line(error)}") from None
+    if not ids or not 0 <= min(ids.values()) <= max(ids.values()) < LARGEST:
+        raise ConversionError(f"{path} is not a vocabulary: its ids do not run from 0 to a few thousand or million.")
+    return ids
+
+
+def read_pieces(path: Path) -> MarianVocabulary:
+    try:
+        import sentencepiece
+
+        model = sentencepiece.SentencePieceProcessor(model_file=str(regular(path)))
+    except ImportError as error:
+        raise ConversionError(f"{path} needs sentencepiece: pip install sentencepiece") from error
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        if isinstance(error, FileNotFoundError | ConversionError):
+            raise
+        raise ConversionError(f"{path} is not a SentencePiece model: {one_line(error)}") from None
+    if model.eos_id() < 0:
+        raise ConversionError(f"{path} is not a Marian vocabulary: it has no </s>.")
+    return MarianVocabulary(path, [model.id_to_piece(i) for i in range(len(model))], model.eos_id(), model.unk_id())

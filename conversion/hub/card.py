@@ -1,0 +1,184 @@
+"""The card (README.md) of a checkpoint: a converted one's, from its records; an exported one's, with its own start."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from safetensors import SafetensorError, safe_open
+
+from vaswani_transformer import VaswaniConfig
+
+from ..files.text import read_json
+from ..options import ConversionError
+
+
+TEMPLATE = Path(__file__).with_name("card_template.md")
+# What cards say until they are published, also those of trained models; publishing replaces it.
+HUB_ID = "PATH OR HUB ID OF THIS MODEL"
+
+
+def card_of(folder: Path, name: str) -> str:
+    """The text of README.md for the converted checkpoint in `folder`.
+
+    Raises:
+        ConversionError: conversion.json, config.json or the weights are damaged.
+        FileNotFoundError: one of these files is missing.
+    """
+    record = read_json(folder / "conversion.json")
+    if not isinstance(record.get("toolkit"), str):
+        raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit that the model comes from.")
+    config = VaswaniConfig.from_pretrained(folder)
+    facts = dict(record.get("facts") or {})
+    languages = [facts.pop(key, None) for key in ("source_language", "target_language")]
+    licence, differences = facts.pop("licence", None), facts.pop("tokenizer_differences", None) or []
+    scores = read_scores(folder)
+    card = ModelCard.from_template(
+        ModelCardData(
+            language=[language for language in languages if language] or None,
+            license=licence or "unknown",
+            library_name="transformers",
+            pipeline_tag="translation",
+            metrics=["sacrebleu"] if scores else None,
+            tags=["vaswani", "attention-is-all-you-need", f"converted-from-{record['toolkit']}"],
+            model_name=name if scores else None,
+            eval_results=eval_results(scores),
+        ),
+        template_path=str(TEMPLATE),
+        name=name,
+        hub_id=HUB_ID,
+        toolkit=record["toolkit"],
+        files=facts.pop("files", None) or {},
+        facts={key: in_words(value) for key, value in facts.items() if value not in (None, "", [], {})},
+        languages=" → ".join(map(str, languages)) if all(languages) else "not recorded",
+        licence=licence or "not recorded",
+        extra_packages=" sacremoses" if uses_moses(folder) else "",
+        checks=record.get("checks") or [],
+        scores=scores,
+        tokenizer=record.get("tokenizer", False),
+        differences=differences,
+        config=config,
+        search=search_of(read_json(folder / "generation_config.json")),
+        parameters=sum(count_parameters(file) for file in sorted(folder.glob("model*.safetensors"))),
+        cell=cell,
+        both=both,
+    )
+    # A template's conditions leave blank lines behind.
+    return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
+
+
+def uses_moses(folder: Path) -> bool:
+    settings = folder / "tokenizer_config.json"
+    return settings.is_file() and "moses_source" in read_json(settings)
+
+
+def read_scores(folder: Path) -> list[dict]:
+    """The scores in about.json or scores.json, each with "dataset", "metric", "value" and "signature"; [] without."""
+    file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
+    if file is None:
+        return []
+    record = read_json(file)
+    try:
+        scores = record.get("scores") or [] if file.name == "about.json" else evaluated(record)
+        return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConversionError(f"{file} does not hold scores as evaluation writes them: {error!r}.") from None
+
+
+def evaluated(record: dict) -> list[dict]:
+    """The scores in what `training.evaluate` writes."""
+    return [
+        {"dataset": result["dataset"], "metric": metric, **score}
+        for result in record["results"]
+        for metric, score in result.items()
+        if isinstance(score, dict) and "signature" in score
+    ]
+
+
+def eval_results(scores: list[dict]) -> list[EvalResult] | None:
+    """For the card's metadata (`model-index`)."""
+    return [
+        EvalResult(
+            task_type="translation",
+            dataset_type=score["dataset"],
+            dataset_name=score["dataset"],
+            metric_type=score["metric"].lower(),
+            metric_name=score["metric"],
+            metric_value=score["value"],
+        )
+        for score in scores
+    ] or None
+
+
+def count_parameters(file: Path) -> int:
+    """The number of parameters in a safetensors file, from its header.
+
+    Raises:
+        ConversionError: it is damaged.
+    """
+    count = 0
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            for name in tensors.keys():
+                size = 1
+                for length in tensors.get_slice(name).get_shape():
+                    size *= length
+                count += size
+    except SafetensorError as error:
+        raise ConversionError(f"{file} is damaged: {error}.") from None
+    return count
+
+
+def search_of(generation: dict[str, Any]) -> str:
+    """A generation_config.json in words.
+
+    Raises:
+        ConversionError: a setting is not a number.
+    """
+    names = "num_beams", "length_penalty", "length_penalty_offset"
+    beams, alpha, offset = (generation.get(name) for name in names)
+    if wrong := [name for name in names if not isinstance(generation.get(name), int | float | None)]:
+        raise ConversionError(f"These settings in generation_config.json are not numbers: {', '.join(wrong)}.")
+    if (beams or 1) == 1:
+        return "greedy"
+    offset = 5 if offset is None else offset
+    length = f"(({offset:g} + length) / {offset + 1:g})" if offset else "length"
+    return f"beam {beams}, ranked by log P / {length}^{1.0 if alpha is None else alpha:g}"
+
+
+def both(encoder: Any, decoder: Any) -> str:
+    """The value of both stacks, or both values."""
+    return str(encoder) if encoder == decoder else f"{encoder} (encoder), {decoder} (decoder)"
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+def cell(text: str) -> str:
+    """A text as one cell of a Markdown table, shown as it is."""
+    text = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)
+
+
+# The start of an exported model --------------------------------------------------------------------------------------
+
+
+START = "## How to Get Started"
+
+
+def exported_card(card: str, start: str, library: str) -> str:
+    """The card of a checkpoint, for the same model in another runtime: its start and its library replaced.
+
+    The other sections, among them the licence, stay.
+    """
+    head, mark, rest = card.partition(f"\n{START}")
+    rest = rest.partition("\n## ")
+    after = f"\n## {rest[2]}" if rest[1] else "\n"
+    if not mark:
+        head, after = card.rstrip() + "\n", "\n"
+    card = f"{head}\n{START}\n\n{start.strip()}\n{after}"
+    return re.sub(r"(?m)\Alibrary_name: .*$|(?<=\n)library_name: .*$", f"library_name: {library}", card, count=1)

@@ -1,0 +1,37 @@
+"""Writes a converted checkpoint as a folder: weights, tokenizer, code, settings, card and conversion.json."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.files import whole_folder
+
+from ..converted import Converted
+from ..files.folders import check_new
+from ..parity.scores import Parity
+from .card import card_of
+
+
+def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
+    """Writes the folder `out` completely or not at all.
+
+    conversion.json in it records the origin and the checks, and the card shows them.
+
+    Raises:
+        ConversionError: `out` exists and is not an empty folder.
+    """
+    check_new(out)
+    record = {
+        "toolkit": converted.toolkit,
+        "facts": converted.facts,
+        "checks": [check.to_dict() for check in checks],
+        "tokenizer": converted.tokenizer is not None,
+    }
+    with whole_folder(out) as folder:
+        model.save_pretrained(folder)
+        if converted.tokenizer is not None:
+            converted.tokenizer.save_pretrained(folder)
+        text = json.dumps(record, indent=2, ensure_ascii=False)
+        (folder / "conversion.json").write_text(f"{text}\n", encoding="utf-8")
+        (folder / "README.md").write_text(card_of(folder, out.name), encoding="utf-8")

@@ -1,0 +1,99 @@
+"""Compares translations, and finds out why two differ though the models are the same."""
+
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from transformers import GenerationConfig
+
+from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.generation_vaswani import length_penalty
+
+
+ROUNDING = 1e-4  # the difference of two scores, or of two ranks, that rounding can turn around
+Verdict = Literal["same", "better", "at limit", "rounding", "different"]
+Verdicts = Counter[Verdict]
+
+
+def judge(
+    model: VaswaniForConditionalGeneration,
+    source: Mapping[str, torch.Tensor],
+    ours: list[int],
+    original: list[int],
+    config: GenerationConfig,
+) -> Verdict:
+    """What a translation of one source is beside the original's.
+
+    `ours` and `original` are ids without the start token; the original's end may be missing. `config` is the search.
+    """
+    if without_end(ours, model) == without_end(original, model):
+        return "same"
+    beams = config.num_beams > 1
+    if beams and outranks(model, source, ours, original, config):
+        return "better"
+    # A search that is stopped at the original's length, and must end there, shows whether a limit made the difference.
+    if without_end(stopped(model, source, original, config), model) == without_end(original, model):
+        return "at limit"
+    if beams and outranks(model, source, ours, original, config, ROUNDING):
+        return "rounding"
+    return "rounding" if not beams and is_tie(model, source, ours, original) else "different"
+
+
+def outranks(
+    model: VaswaniForConditionalGeneration,
+    source: Mapping[str, torch.Tensor],
+    ours: list[int],
+    original: list[int],
+    config: GenerationConfig,
+    margin: float = 0.0,
+) -> bool:
+    """Whether `ours` is at least as good, by the penalised log P of `config` and up to `margin`."""
+    end = model.config.eos_token_id
+
+    def rank(ids: list[int]) -> float:
+        penalty = length_penalty(len(ids), config.length_penalty, config.length_penalty_offset)
+        return float(log_probs(model, source, ids).gather(-1, torch.tensor(ids)[:, None]).sum() / penalty)
+
+    text = without_end(original, model)
+    candidates = [[*text, end]] if end in original else [[*text, end], text]  # a record may lack the end
+    ours = [*without_end(ours, model), end] if end in ours else without_end(ours, model)
+    return rank(ours) >= max(rank(ids) for ids in candidates if ids) - margin
+
+
+def stopped(
+    model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], original: list[int],
+    config: GenerationConfig,
+) -> list[int]:  # fmt: skip
+    """What the search finds where it has to end after as many tokens as the original's translation."""
+    limited = copy.deepcopy(config)
+    limited.max_new_tokens = len(without_end(original, model)) + 1
+    limited.forced_eos_token_id = model.config.eos_token_id
+    return model.generate(**source, generation_config=limited)[0, 1:].tolist()
+
+
+def is_tie(
+    model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], ours: list[int], original: list[int]
+) -> bool:
+    """Whether the first tokens in which two greedy translations differ score the same, up to rounding."""
+    end = model.config.eos_token_id
+    ours, original = ([*without_end(ids, model), end] for ids in (ours, original))
+    first = next(i for i, (a, b) in enumerate(zip(ours, original, strict=False)) if a != b)
+    scores = log_probs(model, source, ours[: first + 1])[first]
+    return bool((scores[ours[first]] - scores[original[first]]).abs() <= ROUNDING)
+
+
+@torch.no_grad()
+def log_probs(
+    model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], target: list[int]
+) -> torch.Tensor:
+    """[T, V]: at each position of `target`, the log-probability of every token there."""
+    inputs = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]])
+    return model(**source, decoder_input_ids=inputs, use_cache=False).logits[0].float().log_softmax(dim=-1)
+
+
+def without_end(ids: list[int], model: VaswaniForConditionalGeneration) -> list[int]:
+    ends = {model.config.eos_token_id, model.config.pad_token_id}
+    end = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+    return ids[:end]

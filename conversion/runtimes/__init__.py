@@ -1,0 +1,4 @@
+"""One exporter for each runtime: it writes a folder, and compares what the runtime computes from it with our model.
+
+Each module has `export(checkpoint, out, **options)`, and `add_arguments(parser)` if there are options.
+"""

@@ -1,0 +1,99 @@
+"""What the exporters share: reading a checkpoint of ours, and writing a folder completely or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
+from vaswani_transformer.catalogue import resolve, split_revision
+from vaswani_transformer.files import whole_folder
+
+from ..files.folders import check_new
+from ..files.text import one_line, read_json, read_text
+from ..hub.card import exported_card
+from ..options import ConversionError, shown
+
+
+def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase | None]:
+    """The model in float32 and evaluation mode, and its tokenizer if it has one. `checkpoint` is as `resolve` takes it.
+
+    No code of the checkpoint runs: neither is anybody asked whether it may.
+
+    Raises:
+        ConversionError: it does not exist, is another kind of model, lacks weights, or is damaged.
+    """
+    folder = folder_of(checkpoint)
+    check_kind(folder, checkpoint)
+    try:
+        model, report = VaswaniForConditionalGeneration.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, **settings
+        )
+    except Exception as error:  # a damaged file can lead to almost any error
+        raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from error
+    if missing := sorted(report["missing_keys"]):
+        raise ConversionError.of(f"{checkpoint} lacks weights", missing)
+    if not (folder / "tokenizer_config.json").is_file():
+        return model.eval(), None
+    try:
+        return model.eval(), AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:
+        raise ConversionError(f"The tokenizer of {checkpoint} cannot be loaded: {one_line(error)}") from error
+
+
+def check_kind(folder: Path, checkpoint: str):
+    """Checks the kind of model before transformers reads the folder, which may ask for code of its own.
+
+    Raises:
+        ConversionError: it is not a model of ours.
+    """
+    try:
+        kind = read_json(folder / "config.json").get("model_type")
+    except (OSError, ConversionError) as error:
+        raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from None
+    if kind != VaswaniForConditionalGeneration.config_class.model_type:
+        raise ConversionError(f"{checkpoint} is a {shown(kind)} model, not a vaswani one: convert it first.")
+
+
+def folder_of(checkpoint: str) -> Path:
+    """The folder of a checkpoint; of a Hub id, where it was downloaded to.
+
+    Raises:
+        ConversionError: it does not exist.
+    """
+    try:
+        name, revision = split_revision(resolve(str(checkpoint)))
+        return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
+    except Exception as error:  # the client lets errors of the libraries below it through
+        raise ConversionError(one_line(error)) from error
+
+
+@contextmanager
+def exported_folder(
+    out: Path, checkpoint: str, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
+) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` when the block ends without an error.
+
+    The tokenizer is saved beside the model. The card, which names the licence, comes along with `start` as the way to
+    load the folder with `library`.
+
+    Raises:
+        ConversionError: `out` exists and is not an empty folder.
+    """
+    check_new(out)
+    with whole_folder(out) as folder:
+        yield folder
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+        card = folder_of(checkpoint) / "README.md"
+        if card.is_file():
+            (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
+
+
+def import_of(tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """The line that a snippet needs before AutoTokenizer can load a tokenizer of ours."""
+    ours = isinstance(tokenizer, VaswaniTokenizer)
+    return "import vaswani_transformer  # its tokenizer\n" if ours else ""

@@ -1,0 +1,232 @@
+"""Writes a checkpoint of ours as one for transformers' MarianMTModel, which needs no code of ours.
+
+    python -m conversion to-marian CHECKPOINT OUT
+
+MarianMTModel is one variant of the paper's model: sines and cosines in halves with frequencies 10000^(-i / (d/2)), a
+LayerNorm with eps 1e-5 after each sub-layer and none after the stacks, biases in all projections (a checkpoint without
+them gets zeros). Models that came from it, by `hf-marian`, are of this kind. Those trained with our default
+configuration, the shipped ones among them, are not, and are refused: positions and eps are the authors'.
+
+A tokenizer of SentencePiece unigram models becomes a MarianTokenizer. Others stay a tokenizer.json, which AutoTokenizer
+reads.
+"""
+
+import base64
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
+from transformers import __version__ as transformers_version
+from transformers.utils import is_sentencepiece_available
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+
+from ..options import ConversionError, Options
+from ..parity.models import compare_models
+from ..parity.tokenizers import tokenizer_differences
+from ..segmentation import SPACE
+from ..toolkits.hf_marian import TABLE, spelling
+from .exports import exported_folder, load
+
+
+ONLY = {
+    "norm_position": "post",
+    "decoder_norm_position": "post",
+    "layer_norm_eps": 1e-5,
+    "layer_norm_deviation": "biased",
+    "position_encoding": "sinusoidal",
+    "position_layout": "concatenated",
+    "position_divisor": "half",
+    "position_offset": 0,
+    "source_space_embedding": False,
+}
+START = """\
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+folder = "PATH OF THIS FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+ids = model.generate(**tokenizer("TEXT", return_tensors="pt"))
+tokenizer.decode(ids[0], skip_special_tokens=True)
+```
+"""
+
+
+def export(checkpoint: str, out: Path):
+    """Writes the folder `out` after comparing what transformers computes from it with our model.
+
+    Raises:
+        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot express it, or its results differ.
+    """
+    model, tokenizer = load(checkpoint)
+    config = marian_config(model)
+    reference = MarianMTModel(config)
+    reference.load_state_dict(marian_weights(model), strict=False)  # positions are computed
+    reference.generation_config = marian_generation(model)
+    with exported_folder(out, checkpoint, START, "transformers") as folder:
+        reference.save_pretrained(folder)
+        reference = MarianMTModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
+        parity = compare_models(model, reference, f"transformers {transformers_version} MarianMTModel")
+        if not parity.holds:
+            raise ConversionError(f"The exported model is not the same; nothing was written: {parity}.")
+        if tokenizer is not None and not write_tokenizer(tokenizer, folder):
+            tokenizer.save_pretrained(folder)
+            print("MarianTokenizer cannot express this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
+    print(parity)
+
+
+def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
+    """MarianMTModel's configuration.
+
+    Raises:
+        ConversionError: it cannot express this model; all reasons are named.
+    """
+    ours = model.config
+    options = Options(ours.to_dict(), "Vaswani")
+    for name, allowed in ONLY.items():
+        options.only(name, allowed)
+    if ours.final_norm:
+        options.refuse("final_norm=True (supported: unset)")
+    for stack in ("encoder", "decoder"):
+        width = ours.d_model / getattr(ours, f"{stack}_attention_heads")
+        for name in ("d_k", "d_v"):
+            options.only(name, width, default=width)
+    if ours.pad_token_id is None:
+        options.refuse("no pad_token_id (supported: one)")
+    elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
+        options.refuse("zero_pad_embedding=True, while the padding row, which the softmax shares, is not zero")
+    if options.problems:
+        raise ConversionError.of("MarianMTModel cannot express this model", options.problems, 99)
+    return MarianConfig(
+        vocab_size=ours.vocab_size,
+        decoder_vocab_size=ours.decoder_vocab_size,
+        d_model=ours.d_model,
+        encoder_ffn_dim=ours.d_ff,
+        decoder_ffn_dim=ours.decoder_d_ff,
+        encoder_layers=ours.encoder_layers,
+        decoder_layers=ours.decoder_layers,
+        encoder_attention_heads=ours.encoder_attention_heads,
+        decoder_attention_heads=ours.decoder_attention_heads,
+        dropout=ours.dropout,
+        attention_dropout=ours.attention_dropout,
+        activation_dropout=ours.activation_dropout,
+        activation_function=ours.activation_function,
+        scale_embedding=ours.scale_embedding,
+        share_encoder_decoder_embeddings=ours.share_embeddings == "all",
+        tie_word_embeddings=ours.share_embeddings != "none",
+        max_position_embeddings=ours.max_position_embeddings or 1024,
+        pad_token_id=ours.pad_token_id,
+        eos_token_id=ours.eos_token_id,
+        bos_token_id=ours.bos_token_id,
+        decoder_start_token_id=ours.decoder_start_token_id,
+        forced_eos_token_id=None,
+    )
+
+
+def pad_row_is_zero(model: VaswaniForConditionalGeneration) -> bool:
+    return not model.model.decoder.embed_tokens.weight[model.config.pad_token_id].any()
+
+
+def marian_weights(model: VaswaniForConditionalGeneration) -> dict[str, torch.Tensor]:
+    """Our weights under MarianMTModel's names, with zeros for biases that ours lacks."""
+    config = model.config
+    complete = VaswaniConfig(
+        **{**config.to_dict(), "attention_bias": True, "feed_forward_bias": True, "softmax_bias": True}
+    )
+    weights = {
+        name: torch.zeros_like(x) for name, x in VaswaniForConditionalGeneration(complete).state_dict().items()
+    } | model.state_dict()
+    pad = config.pad_token_id
+    if config.zero_pad_embedding:  # the row counts as zero; in a tied matrix it is zero already
+        for stack in ("encoder", "decoder"):
+            name = f"model.{stack}.embed_tokens.weight"
+            weights[name] = weights[name].clone()
+            weights[name][pad] = 0
+    renamed = TABLE.write(weights, complete)
+    renamed["final_logits_bias"] = renamed["final_logits_bias"][None]
+    if config.share_embeddings == "all":
+        renamed["model.shared.weight"] = renamed["lm_head.weight"]
+    return renamed
+
+
+def marian_generation(model: VaswaniForConditionalGeneration) -> GenerationConfig:
+    """Our search settings, without the paper's length penalty, which transformers does not have."""
+    settings = model.generation_config.to_diff_dict()
+    offset = settings.pop("length_penalty_offset", 5)
+    if offset:
+        settings.pop("length_penalty", None)
+    settings.pop("transformers_version", None)
+    pad = model.config.pad_token_id
+    bad = [*(words for words in settings.get("bad_words_ids") or [] if words != [pad]), [pad]]
+    return GenerationConfig(**{**settings, "bad_words_ids": bad, "renormalize_logits": True})
+
+
+# Tokenizer ----------------------------------------------------------------------------------------------------------
+
+
+def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
+    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot express it."""
+    if not is_sentencepiece_available():
+        return False
+    settings = tokenizer.init_kwargs
+    source = getattr(tokenizer, "_source_side", None) or tokenizer.backend_tokenizer
+    target = getattr(tokenizer, "_target_side", None) or source
+    models = [sentencepiece_model(side) for side in (source, target)]
+    if None in models or any(name.startswith("moses") or name == "escape" for name in settings):
+        return False
+    ids = [
+        vocabulary(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
+    ]
+    if not {tokenizer.eos_token, tokenizer.unk_token, tokenizer.pad_token} <= ids[0].keys() & ids[1].keys():
+        return False
+    with tempfile.TemporaryDirectory() as place:
+        files = {name: Path(place) / name for name in ("source.spm", "target.spm", "vocab.json", "target_vocab.json")}
+        for (name, file), content in zip(files.items(), (*models, *map(json.dumps, ids)), strict=True):
+            file.write_bytes(content if name.endswith(".spm") else content.encode())
+        written = MarianTokenizer(
+            *list(map(str, files.values())),
+            separate_vocabs=ids[0] != ids[1],
+            eos_token=tokenizer.eos_token,
+            unk_token=tokenizer.unk_token,
+            pad_token=tokenizer.pad_token,
+            model_max_length=tokenizer.model_max_length,
+        )
+        if tokenizer_differences(tokenizer, written, *map(list, ids), spelling):
+            return False
+        written.save_pretrained(folder)
+    return True
+
+
+def vocabulary(side: Tokenizer, known: int | None) -> dict[str, int]:
+    """The ids that the model knows. Tokens that are not pieces begin with a space; see `segmentation.sentencepiece`."""
+    ids = sorted(side.get_vocab().items(), key=lambda item: item[1])
+    return {token.removeprefix(" "): i for token, i in ids if known is None or i < known}
+
+
+def sentencepiece_model(side: Tokenizer) -> bytes | None:
+    """The SentencePiece unigram model of a side; None if it is of another kind."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    settings = json.loads(side.to_str())
+    model, normalizer = settings["model"], settings["normalizer"] or {}
+    if model["type"] != "Unigram" or model["byte_fallback"] or side.normalizer is None:
+        return None
+    special = {token["content"] for token in settings["added_tokens"]}
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.pieces.add(piece="<unk>", score=0, type=sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN)
+    for piece, score in model["vocab"]:
+        if piece not in special and not piece.startswith(" "):
+            proto.pieces.add(piece=piece, score=score)
+    for step in normalizer.get("normalizers", [normalizer]):
+        if step["type"] == "Precompiled":
+            proto.normalizer_spec.precompiled_charsmap = base64.b64decode(step["precompiled_charsmap"])
+    spaced = side.normalizer.normalize_str("a  a")
+    proto.normalizer_spec.add_dummy_prefix = spaced.startswith(SPACE)
+    proto.normalizer_spec.remove_extra_whitespaces = 2 * SPACE not in spaced
+    proto.normalizer_spec.escape_whitespaces = SPACE in spaced
+    proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+    return proto.SerializeToString()

@@ -1,0 +1,71 @@
+"""The tokenizer of a converted model: the original's segmentation with the original's ids.
+
+    subword_nmt(codes, source, target)           codes of subword-nmt or fastBPE with a toolkit's vocabulary
+    sentencepiece(model, source, target)         SentencePiece models with a toolkit's vocabulary
+    t2t_subwords(source, target)                 tensor2tensor's vocabulary files
+    words(source, target)                        words between spaces
+    characters(source, target)                   characters
+    choose(source, target, codes, spm)           the first of these that the files at hand allow
+
+(transformers can convert a SentencePiece model, too, but not with another vocabulary, nor exactly: what is written here
+is compared with the original tools by tests.)
+"""
+
+from pathlib import Path
+
+from .byte_pairs import subword_nmt
+from .sentencepiece import sentencepiece
+from .tensor2tensor import t2t_subwords, t2t_vocabulary
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary
+from .words import characters, mark_of, words
+
+
+__all__ = [
+    "SPACE",
+    "ConvertedTokenizer",
+    "MosesSettings",
+    "Vocabulary",
+    "characters",
+    "choose",
+    "sentencepiece",
+    "subword_nmt",
+    "t2t_subwords",
+    "t2t_vocabulary",
+    "words",
+]
+
+
+def choose(
+    source: Vocabulary,
+    target: Vocabulary,
+    codes: Path | tuple[Path, Path] | None = None,
+    spm: Path | tuple[Path, Path] | None = None,
+    *,
+    separator: str | None = None,
+    advice: str | None = None,
+    only_in_vocabulary: bool = False,
+    **settings,
+) -> ConvertedTokenizer:
+    """By byte-pair codes, else by a SentencePiece model, else words, which then must come in the vocabulary's pieces.
+
+    `separator` is subword-nmt's, where it is not `@@`. `advice` says how to have texts segmented here; unset, it names
+    the option for what the source's vocabulary looks like.
+
+    Raises:
+        ConversionError: a file is of another kind, or the special ids of the two sides differ.
+    """
+    if codes is not None:
+        separator = "@@" if separator in (None, SPACE) else separator
+        return subword_nmt(
+            codes, source, target, separator=separator, only_in_vocabulary=only_in_vocabulary, **settings
+        )
+    if spm is not None:
+        return sentencepiece(spm, source, target, only_in_vocabulary=only_in_vocabulary, **settings)
+    # Each side is joined by the mark of its own vocabulary.
+    marks = mark_of(source, separator or "@@"), mark_of(target, separator or "@@")
+    tokenizer = words(source, target, separator=marks, **settings)
+    if any(marks):
+        option = "--spm" if SPACE in marks else "--codes"
+        advice = advice or f"Pass {option} FILE to segment it here."
+        tokenizer.differences = [f"Input must already be segmented. {advice}"]
+    return tokenizer

@@ -1,0 +1,235 @@
+"""SentencePiece models, unigram and BPE, with a vocabulary that gives the pieces other ids or lacks some."""
+
+import re
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from ..files.folders import regular
+from ..options import ConversionError
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, misfit
+
+
+# The types of pieces in a model.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+UNIGRAM, BPE = 1, 2
+LANGUAGE_CODE = re.compile(">>.+<<")  # what OPUS-MT writes before a text for the target language
+
+
+def sentencepiece(
+    model: Path | tuple[Path, Path],
+    source: Vocabulary,
+    target: Vocabulary | None = None,
+    *,
+    only_in_vocabulary: bool = False,
+    lowercase: bool = False,
+    moses: MosesSettings | None = None,
+) -> ConvertedTokenizer:
+    """A SentencePiece model, or two, for source and target. Without `target` both sides share the vocabulary.
+
+    `only_in_vocabulary` is SentencePiece's `SetVocabulary`, which JoeyNMT uses.
+
+    Raises:
+        ConversionError: a file is not such a model, a vocabulary has no unknown token, or the special ids of the two
+            sides differ.
+    """
+    differences = []
+
+    def side(path: Path, vocabulary: Vocabulary) -> Side:
+        if vocabulary.unk is None:
+            raise ConversionError(f"The vocabulary for {path.name} has no unknown token, which SentencePiece needs.")
+        pieces = Pieces.read(path)
+        built = pieces.side(vocabulary, only_in_vocabulary, lowercase)
+        differences.extend(misfit(path, built, {piece for piece, kind in pieces.types.items() if kind == NORMAL}))
+        differences.extend(f"{path.name}: {difference}" for difference in pieces.differences)
+        return built
+
+    return assemble(side, model, source, target, differences, moses)
+
+
+class Pieces:
+    """A SentencePiece model: its pieces with their types and scores, and how it normalises texts."""
+
+    def __init__(self, proto):
+        self.trainer, self.normalizer = proto.trainer_spec, proto.normalizer_spec
+        self.types = {piece.piece: piece.type for piece in proto.pieces}
+        self.scores = {piece.piece: piece.score for piece in proto.pieces}
+        self.unigram = self.trainer.model_type == UNIGRAM
+        self.differences: list[str] = []
+        if proto.denormalizer_spec.precompiled_charsmap:
+            self.differences.append("SentencePiece also replaces characters when it decodes, by a table of its own.")
+
+    @classmethod
+    def read(cls, path: Path) -> "Pieces":
+        try:
+            from sentencepiece import sentencepiece_model_pb2
+        except ImportError:
+            raise ConversionError(f"{path} needs packages to read it: pip install sentencepiece protobuf") from None
+        proto = sentencepiece_model_pb2.ModelProto()
+        content = regular(path).read_bytes()
+        try:
+            proto.ParseFromString(content)
+        except Exception as error:  # protobuf's own kind, which depends on its implementation
+            raise ConversionError(f"{path} is not a SentencePiece model.") from error
+        if not proto.pieces:
+            raise ConversionError(f"{path} is not a SentencePiece model.")
+        if proto.trainer_spec.model_type not in (UNIGRAM, BPE):
+            raise ConversionError(f"{path} is a model of words or characters (supported: unigram, BPE).")
+        return cls(proto)
+
+    def side(self, vocabulary: Vocabulary, only_in_vocabulary: bool, lowercase: bool) -> Side:
+        """The tokenizer of one side, which notes in `differences` what it cannot do as SentencePiece does."""
+        types = self.types_in(vocabulary) if only_in_vocabulary else self.types
+        used = {piece: kind for piece, kind in types.items() if kind in (NORMAL, USER_DEFINED, BYTE)}
+        special = {vocabulary.tokens[i] for i in vocabulary.special.values()}
+        codes = {token for token in vocabulary.tokens if LANGUAGE_CODE.fullmatch(token)}
+        literal = special | codes
+        byte_fallback = BYTE in types.values()
+        if byte_fallback:
+            self.differences.append("Bytes that are not UTF-8 may be decoded to more replacement characters.")
+        surfaces = {} if byte_fallback else surfaces_of(vocabulary, used, literal)
+        names = self.names(vocabulary, used, codes, literal)
+        if self.unigram:
+            model = models.Unigram(self.unigram_scores(names, used), vocabulary.unk, byte_fallback)
+        else:
+            model = self.byte_pairs(names, used, vocabulary, byte_fallback)
+            unused = [piece for piece, kind in types.items() if kind == UNUSED] if only_in_vocabulary else []
+            self.note_missing(surfaces, unused)
+        tokenizer = Tokenizer(model)
+        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizing())
+        unsplit = literal | {piece for piece, kind in used.items() if kind == BYTE}
+        if splits := self.splitting(unsplit - codes, used):
+            tokenizer.pre_tokenizer = splits
+        tokenizer.add_tokens([AddedToken(code, normalized=False) for code in sorted(codes)])
+        tokenizer.decoder = self.decoder(byte_fallback)
+        return Side(tokenizer, len(vocabulary.tokens), surfaces if self.unigram else {})
+
+    def types_in(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """The types that `SetVocabulary` gives: a piece is unused unless it is in the vocabulary, or one character."""
+        known = set(vocabulary.tokens)
+        return {
+            piece: (NORMAL if piece in known or len(piece) == 1 else UNUSED) if kind in (NORMAL, UNUSED) else kind
+            for piece, kind in self.types.items()
+        }
+
+    @staticmethod
+    def names(vocabulary: Vocabulary, used: dict[str, int], codes: set[str], literal: set[str]) -> dict[str, int]:
+        """Ids of the vocabulary's tokens, and after them of the pieces that it lacks.
+
+        A token that is not a piece begins with a space: when it is looked up, no text has spaces any more.
+        """
+        names = vocabulary.named(lambda token: token if token in used or token in codes else f" {token}")
+        for piece in used:
+            if piece not in literal:
+                names.setdefault(piece, len(names))
+        return names
+
+    def unigram_scores(self, names: dict[str, int], used: dict[str, int]) -> list[tuple[str, float]]:
+        self.differences.append(
+            "Of two equally likely segmentations of a word, such as 0 00 and 00 0, rounding may choose another than in "
+            "SentencePiece."
+        )
+        normal = [self.scores[piece] for piece, kind in self.types.items() if kind == NORMAL] or [0.0]
+        # Unknown characters count less than the lowest score, so other names must not lower it.
+        lowest = min(normal)
+
+        def score(piece: str) -> float:
+            kind = used.get(piece)
+            if kind == USER_DEFINED:
+                return -0.1  # SentencePiece's own constant
+            return self.scores[piece] if kind == NORMAL else lowest
+
+        return [(piece, score(piece)) for piece in names]
+
+    def byte_pairs(self, names: dict[str, int], used: dict[str, int], vocabulary: Vocabulary, byte_fallback: bool):
+        """SentencePiece joins any two neighbours that make a piece, the best piece first."""
+        parts = {piece for piece, kind in used.items() if kind == NORMAL}
+        ranked = sorted(parts, key=lambda piece: -self.scores[piece])
+        merges = [
+            (piece[:i], piece[i:])
+            for piece in ranked
+            for i in range(1, len(piece))
+            if piece[:i] in parts and piece[i:] in parts
+        ]
+        return models.BPE(
+            vocab=names,
+            merges=merges,
+            unk_token=vocabulary.tokens[vocabulary.unk],
+            fuse_unk=True,
+            byte_fallback=byte_fallback,
+            ignore_merges=USER_DEFINED in used.values(),
+        )
+
+    def note_missing(self, surfaces: dict[str, int], unused: list[str]):
+        """What a BPE model cannot do as SentencePiece does."""
+        if surfaces:
+            self.differences.append(
+                f"{len(surfaces)} entries of the vocabulary, such as {next(iter(surfaces))!r}, contain characters that "
+                "the model does not know; in texts they are unknown."
+            )
+        if unused:
+            self.differences.append(
+                f"{len(unused)} pieces that are not in the vocabulary are never formed; SentencePiece forms them on "
+                "the way to longer ones."
+            )
+
+    def normalizing(self) -> list:
+        """SentencePiece's own order: its table of characters, then spaces."""
+        spec, steps = self.normalizer, []
+        if spec.precompiled_charsmap:
+            steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
+            self.differences.append(
+                "Characters typed as several, such as a letter and its accents, or kana and Indic vowels in parts, may "
+                "be normalised differently from SentencePiece."
+            )
+            defined = [piece for piece, kind in self.types.items() if kind == USER_DEFINED]
+            if changed := [piece for piece in defined if steps[0].normalize_str(piece) != piece]:
+                self.differences.append(
+                    f"User-defined pieces such as {changed[0]!r} are normalised, and then not found; SentencePiece "
+                    "leaves them alone."
+                )
+        if spec.remove_extra_whitespaces:
+            steps.append(normalizers.Replace(Regex(rf"\A +|[ {SPACE}]+\z"), ""))
+            steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+        if spec.add_dummy_prefix:
+            suffix = self.trainer.treat_whitespace_as_suffix
+            steps.append(normalizers.Replace(Regex(r"(?m)(?<=.)\z" if suffix else r"(?m)\A(?=.)"), " "))
+        if spec.escape_whitespaces:
+            steps.append(normalizers.Replace(" ", SPACE))
+        return steps
+
+    def splitting(self, unsplit: set[str], used: dict[str, int]):
+        """Splits special tokens that a text spells, so that they are plain text, and isolates user-defined pieces."""
+        steps = []
+        special = sorted(token for token in unsplit if len(token) > 1)
+        if self.unigram and special:
+            by_first: dict[str, list[str]] = {}
+            for token in special:
+                by_first.setdefault(token[0], []).append(re.escape(token[1:]))
+            cuts = [f"(?<={re.escape(first)})(?={'|'.join(rest)})" for first, rest in by_first.items()]
+            steps.append(pre_tokenizers.Split(Regex("|".join(cuts)), "isolated"))
+        defined = sorted((piece for piece, kind in used.items() if kind == USER_DEFINED), key=len, reverse=True)
+        if not self.unigram and defined:
+            steps.append(pre_tokenizers.Split(Regex("|".join(map(re.escape, defined))), "isolated"))
+        return pre_tokenizers.Sequence(steps) if steps else None
+
+    def decoder(self, byte_fallback: bool):
+        spec = self.normalizer
+        steps = [decoders.Replace(Regex(r"\A "), "")]  # of tokens that are not pieces
+        if byte_fallback:
+            steps.append(decoders.ByteFallback())
+        steps += [decoders.Replace(SPACE, " "), decoders.Fuse()]
+        if spec.remove_extra_whitespaces:
+            steps.append(decoders.Replace(Regex(r"\A +"), ""))
+        elif spec.add_dummy_prefix:
+            steps.append(decoders.Replace(Regex(r"\A "), ""))
+        return decoders.Sequence(steps)
+
+
+def surfaces_of(vocabulary: Vocabulary, used: dict[str, int], literal: set[str]) -> dict[str, int]:
+    """Entries of the vocabulary that consist of unknown characters: toolkits look them up by their spelling."""
+    return {
+        token: i
+        for i, token in enumerate(vocabulary.tokens)
+        if token not in used and token not in literal and not set(token) & used.keys()
+    }

@@ -1,0 +1,190 @@
+"""A toolkit's vocabulary, and the two sides of a converted tokenizer put together.
+
+It is one plain tokenizer.json wherever that can express everything. Where it cannot (the target has a vocabulary of its
+own, the segmentation has pieces that the vocabulary lacks, Moses comes first) it is a `VaswaniTokenizer`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, normalizers, processors
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+
+from ..options import ConversionError
+
+
+SPACE = "\u2581"  # SentencePiece's space
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A toolkit's vocabulary: all tokens in the order of their ids, and the ids of the special ones.
+
+    A source is encoded as the ids `before`, its pieces, the ids `after`. Unset, `after` is the end token. A target is
+    always its pieces and the end token. `pad` may be unset; batches are then padded with the end token. `eos` may be
+    unset for a source that is encoded without an end, if `pad` and `after` are set.
+    """
+
+    tokens: Sequence[str]
+    eos: int | None
+    unk: int | None = None
+    pad: int | None = None
+    bos: int | None = None
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] | None = None
+
+    @property
+    def special(self) -> dict[str, int]:
+        """The ids of the special tokens, by transformers' names."""
+        ids = {"pad_token": self.eos if self.pad is None else self.pad, "eos_token": self.eos}
+        ids |= {"unk_token": self.unk, "bos_token": self.bos}
+        return {name: i for name, i in ids.items() if i is not None}
+
+    def as_target(self) -> "Vocabulary":
+        return replace(self, before=(), after=None)
+
+    @property
+    def ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids before and after a text."""
+        return tuple(self.before), (self.eos,) if self.after is None else tuple(self.after)
+
+    def named(self, name: Callable[[str], str] = str) -> dict[str, int]:
+        """Ids by `name(token)`; special tokens keep their names.
+
+        Of several tokens with one name only the last can result from encoding, as in the toolkits. The others get a
+        name that no text can spell.
+        """
+        special = set(self.special.values())
+        names = {self.tokens[i]: i for i in special}
+        for i, token in reversed(list(enumerate(self.tokens))):
+            if i not in special:
+                key = name(token)
+                names[key if key not in names else f"{key} {i}"] = i
+        return dict(sorted(names.items(), key=lambda item: item[1]))
+
+
+@dataclass(frozen=True)
+class MosesSettings:
+    """How Moses tokenizes before the segmentation, and detokenizes after it. `source` and `target` are languages."""
+
+    source: str
+    target: str
+    normalize: bool = False
+    clean: bool = False
+    dash_splits: bool = False
+    escape: bool = True
+
+
+@dataclass
+class ConvertedTokenizer:
+    """A tokenizer, and a list of its known differences from the original tool. None where none could be made."""
+
+    tokenizer: PreTrainedTokenizerBase | None
+    differences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The tokenizer of the source or of the target.
+
+    Ids from `known` on are pieces that the vocabulary lacks. `surfaces` are tokens of the vocabulary that occur only as
+    text which the segmentation does not know.
+    """
+
+    tokenizer: Tokenizer
+    known: int
+    surfaces: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return not self.surfaces and self.tokenizer.get_vocab_size(with_added_tokens=False) <= self.known
+
+
+def assemble(
+    side: Callable[[Any, Vocabulary], Side],
+    means: Any,
+    source: Vocabulary,
+    target: Vocabulary | None,
+    differences: list[str],
+    moses: MosesSettings | None,
+    **settings,
+) -> ConvertedTokenizer:
+    """One tokenizer for both sides, each of which `side(means, vocabulary)` builds.
+
+    `means` is what a side is segmented by, such as a file; a tuple is that of the source and that of the target.
+
+    Raises:
+        ConversionError: the special ids of the two vocabularies differ.
+    """
+    means = means if isinstance(means, tuple) else (means, means)
+    target = (source if target is None else target).as_target()
+    check_special(source, target)
+    source_side = with_special_tokens(side(means[0], source), source)
+    one = means[0] == means[1] and tuple(source.tokens) == tuple(target.tokens) and source.ends == target.ends
+    target_side = None if one else with_special_tokens(side(means[1], target), target)
+    names = {name: source.tokens[i] for name, i in source.special.items()}
+    options = dict(names, padding_side="right", clean_up_tokenization_spaces=False, split_special_tokens=True)
+    options["model_input_names"] = ["input_ids", "attention_mask"]
+    differences = list(dict.fromkeys(differences))
+    if one and source_side.complete and moses is None and not settings:
+        return ConvertedTokenizer(
+            PreTrainedTokenizerFast(tokenizer_object=source_side.tokenizer, **options), differences
+        )
+    for prefix, built in (("", source_side), ("target_", target_side)):
+        if built is not None and not built.complete:
+            settings[f"{prefix}known_tokens"] = built.known
+            if built.surfaces:
+                settings[f"{prefix}surfaces"] = built.surfaces
+    if moses is not None:
+        settings |= {f"moses_{name}": value for name, value in vars(moses).items()}
+    tokenizer = VaswaniTokenizer.of(source_side.tokenizer, target_side and target_side.tokenizer, **options, **settings)
+    return ConvertedTokenizer(tokenizer, differences)
+
+
+def check_special(source: Vocabulary, target: Vocabulary):
+    if (source.eos or 0) >= len(source.tokens) or target.eos >= len(target.tokens):
+        raise ConversionError("The end token is not in the vocabulary, which must belong to another checkpoint.")
+    wrong = [
+        f"{name} is {source.special.get(name)} in the source and {target.special.get(name)} in the target"
+        for name in sorted({*source.special, *(target.special if source.eos is not None else ())})
+        if source.special.get(name) != target.special.get(name)
+        or source.tokens[source.special[name]] != target.tokens[target.special[name]]
+    ]
+    if wrong:
+        raise ConversionError.of("The special tokens of the two vocabularies differ", wrong)
+
+
+def with_special_tokens(side: Side, vocabulary: Vocabulary) -> Side:
+    """Adds the special tokens, and those that begin and end each text."""
+    tokens = [vocabulary.tokens[i] for i in dict.fromkeys(vocabulary.special.values())]
+    side.tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
+    before, after = ([vocabulary.tokens[i] for i in ids] for ids in vocabulary.ends)
+    around = {vocabulary.tokens[i]: i for ids in vocabulary.ends for i in ids}
+    side.tokenizer.post_processor = processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *after, *before, "$B", *after],
+        special_tokens=list(around.items()),
+    )
+    return side
+
+
+def lower(lowercase: bool) -> list:
+    """Lowercases as Python's `str.lower` does, with its special case for a sigma at the end of a word."""
+    if not lowercase:
+        return []
+    return [normalizers.Replace(Regex(r"(?<=\p{L})\u03A3(?!\p{L})"), "\u03c2"), normalizers.Lowercase()]
+
+
+def misfit(path: Path, side: Side, pieces: set[str]) -> list[str]:
+    """A warning if most pieces of a segmentation file are not in the vocabulary."""
+    ids = [side.tokenizer.token_to_id(piece) for piece in pieces]
+    known = sum(i is not None and i < side.known for i in ids)
+    if 2 * known >= len(ids):
+        return []
+    return [
+        f"Only {known} of {len(ids)} pieces of {path.name} are in the vocabulary; the file may belong to another model."
+    ]

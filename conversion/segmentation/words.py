@@ -1,0 +1,92 @@
+"""Words between spaces, and characters."""
+
+import re
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower
+
+
+def words(
+    source: Vocabulary,
+    target: Vocabulary | None = None,
+    *,
+    separator: str | tuple[str | None, str | None] | None = None,
+    lowercase: bool = False,
+    moses: MosesSettings | None = None,
+) -> ConvertedTokenizer:
+    """Words between spaces.
+
+    With `separator` (one mark, or those of source and target) texts must be segmented already. Pieces like `ab@@`, or
+    SentencePiece's where it is `SPACE`, are joined when they are decoded.
+
+    Raises:
+        ConversionError: the special ids of the two sides differ.
+    """
+    marks = separator if isinstance(separator, tuple) else (separator, separator)
+
+    def side(mark: str | None, vocabulary: Vocabulary) -> Side:
+        special = [vocabulary.tokens[i] for i in vocabulary.special.values()]
+        unk = {} if vocabulary.unk is None else {"unk_token": vocabulary.tokens[vocabulary.unk]}
+        tokenizer = Tokenizer(models.WordLevel(vocabulary.named(), **unk))
+        steps = lower(lowercase)
+        if unk:  # a word that reads like a special token is not one
+            spellings = "|".join(map(re.escape, sorted(set(special), key=lambda token: (-len(token), token))))
+            steps.append(normalizers.Replace(Regex(rf"(?<!\S)(?:{spellings})(?!\S)"), unk["unk_token"]))
+        tokenizer.normalizer = normalizers.Sequence(steps)
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        if mark is not None:
+            tokenizer.decoder = joining(mark)
+        return Side(tokenizer, len(vocabulary.tokens))
+
+    differences = ["Input must already be segmented; no file was given to segment it here."] if any(marks) else []
+    return assemble(side, marks, source, target, differences, moses)
+
+
+def mark_of(vocabulary: Vocabulary, separator: str) -> str | None:
+    """The mark by which a vocabulary's pieces of words can be told: subword-nmt's or SentencePiece's, if any."""
+    special = {vocabulary.tokens[i] for i in vocabulary.special.values()}
+    tokens = [token for token in vocabulary.tokens if token not in special]
+    if any(token.endswith(separator) for token in tokens) and separator != SPACE:
+        return separator
+    return SPACE if any(token.startswith(SPACE) for token in tokens) else None
+
+
+def joining(mark: str):
+    """A decoder that puts pieces together."""
+    if mark == SPACE:
+        ends = decoders.Replace(Regex(r"\A +| +\z"), "")
+        return decoders.Sequence([decoders.Fuse(), decoders.Replace(SPACE, " "), ends])
+    return decoders.Sequence(
+        [
+            decoders.Replace(Regex(r"\z"), " "),
+            decoders.Fuse(),
+            decoders.Replace(f"{mark} ", ""),
+            decoders.Replace(Regex(r" \z"), ""),
+        ]
+    )
+
+
+def characters(
+    source: Vocabulary,
+    target: Vocabulary | None = None,
+    *,
+    space: str = SPACE,
+    lowercase: bool = False,
+    moses: MosesSettings | None = None,
+) -> ConvertedTokenizer:
+    """Characters; `space` stands for the space.
+
+    Raises:
+        ConversionError: the special ids of the two sides differ.
+    """
+
+    def side(_, vocabulary: Vocabulary) -> Side:
+        unk = {} if vocabulary.unk is None else {"unk_token": vocabulary.tokens[vocabulary.unk]}
+        tokenizer = Tokenizer(models.WordLevel(vocabulary.named(), **unk))
+        tokenizer.normalizer = normalizers.Sequence([*lower(lowercase), normalizers.Replace(" ", space)])
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")  # Oniguruma's m: newlines too
+        tokenizer.decoder = decoders.Sequence([decoders.Fuse(), decoders.Replace(space, " ")])
+        return Side(tokenizer, len(vocabulary.tokens))
+
+    return assemble(side, None, source, target, [], moses)

@@ -1,0 +1,166 @@
+"""What the converters of bare state dicts share. Such a file says little about its model; `description.json` says more.
+
+description.json is an object, whose fields each converter lists. Options on the command line come before it; after it
+come the `config` and `ids` of a `reference.json` in the same folder, and then the toolkit's defaults.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vaswani_transformer import VaswaniConfig
+
+from ..converted import Converted, by_mean_log_probability
+from ..files.arrays import read_safetensors
+from ..files.folders import beside, checkpoint_in
+from ..files.pickles import load_pickle
+from ..files.text import read_json, read_lines
+from ..options import ConversionError, Fields, Options, shown
+from ..segmentation import ConvertedTokenizer, Vocabulary, choose
+
+
+WRAPPERS = ("model", "state_dict", "model_state_dict")
+PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
+ROLES = ("pad", "eos", "bos", "decoder_start")
+# Files beside the state dict, if they are there: one token a line in the order of ids, and subword-nmt's codes.
+TEXT_FILES = {"source_vocabulary": "vocab.src.txt", "target_vocabulary": "vocab.trg.txt", "codes": "bpe.codes"}
+
+IDS = Fields(
+    """
+    pad_token_id                ids.pad
+    eos_token_id                ids.eos
+    bos_token_id                ids.bos
+    decoder_start_token_id      ids.decoder_start
+    """
+)
+
+
+def find(source: Path) -> Path:
+    return checkpoint_in(source, "*.pt", "*.pth", "*.bin", "*.ckpt", "*.safetensors")
+
+
+def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors of a state dict, alone in the file or beside an optimiser's state, without the prefixes of wrappers.
+
+    Raises:
+        ConversionError: the file is damaged, holds something else, or would run code.
+    """
+    saved = read_safetensors(path) if path.suffix == ".safetensors" else load_pickle(path, unsafe=unsafe)
+    if isinstance(saved, torch.nn.Module):
+        saved = saved.state_dict()
+    for name in WRAPPERS:
+        if isinstance(saved, dict) and isinstance(saved.get(name), dict):
+            saved = saved[name]
+    if not isinstance(saved, dict) or not saved:
+        raise ConversionError(f"{path} does not hold a state dict.")
+    if wrong := [str(name) for name, value in saved.items() if not isinstance(value, torch.Tensor)]:
+        raise ConversionError.of(f"{path} does not hold a state dict; these entries are not tensors", wrong)
+    tensors = {str(name): tensor for name, tensor in saved.items()}
+    while prefix := next((p for p in PREFIXES if all(name.startswith(p) for name in tensors)), None):
+        tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--heads", type=int, metavar="N", help="attention heads, which a state dict does not record")
+    for role in ROLES:
+        name = role.replace("_", "-")
+        parser.add_argument(f"--{name}-id", type=int, metavar="N", help=f"id of the {name} token")
+
+
+def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -> Options:
+    """What is known about the model in `folder`. `defaults` lists all fields.
+
+    Raises:
+        ConversionError: a file is not a JSON object or has unknown fields, or nothing gives the number of heads.
+    """
+    file = folder / "description.json"
+    described = read_object(file)
+    if unknown := sorted(described.keys() - defaults.keys()):
+        raise ConversionError(
+            f"{file} has unknown fields: {', '.join(unknown)}. Known are {', '.join(defaults)}; --help explains them."
+        )
+    recorded = read_object(folder / "reference.json")
+    config, ids = (value if isinstance(value, dict) else {} for value in map(recorded.get, ("config", "ids")))
+    config = {field: config[field] for field in defaults.keys() & config.keys()}
+    chosen = {field: given[field] for field in defaults.keys() & given.keys() if given[field] is not None}
+    values = {**defaults, **config, **described, **chosen}
+    if not isinstance(described.get("ids", {}), dict):
+        raise ConversionError(f"{file}: 'ids' is not an object.")
+    values["ids"] = {**defaults["ids"], **ids, **described.get("ids", {})}
+    values["ids"].update({role: given[f"{role}_id"] for role in ROLES if given.get(f"{role}_id") is not None})
+    if values["ids"].get("decoder_start") is None:
+        values["ids"]["decoder_start"] = values["ids"].get("bos")
+    if values["heads"] is None:
+        raise ConversionError(
+            'A state dict does not record the number of attention heads: write {"heads": 8} into '
+            f"{file}, or pass --heads 8. --help says what else may be needed."
+        )
+    options = Options(values, toolkit)
+    for role, number in values["ids"].items():
+        if not isinstance(number, int | None) or isinstance(number, bool):
+            options.refuse(f"ids: {role}={shown(number)} (supported: the id of a token)")
+    return options
+
+
+def read_object(path: Path) -> dict:
+    return read_json(path) if path.is_file() else {}
+
+
+def converted(path: Path, options: Options, config: VaswaniConfig, weights: Mapping[str, torch.Tensor]) -> Converted:
+    """With a tokenizer if the vocabularies are beside the state dict."""
+    sides, tokenizer = read_tokenizer(path.parent, options, config)
+    return Converted.of(
+        options.toolkit,
+        config,
+        weights,
+        by_mean_log_probability(config),  # such models come with a greedy search only
+        tokenizer,
+        files=[path],
+        facts={"description": options.values},
+        target_tokens=sides[1].tokens if sides else (),
+    )
+
+
+def read_tokenizer(
+    folder: Path, options: Options, config: VaswaniConfig
+) -> tuple[list[Vocabulary], ConvertedTokenizer | None]:
+    """A source is encoded between its begin and end tokens.
+
+    Raises:
+        ConversionError: a vocabulary has another size than the model, or a file that was named is missing.
+    """
+    files = {field: beside(folder, options.values[field]) for field in TEXT_FILES}
+    lost = {field: options.values[field] for field, file in files.items() if file is None}
+    if named := [f"{field}={name!r}" for field, name in lost.items() if name not in (None, TEXT_FILES[field])]:
+        raise ConversionError.of(f"description.json names files that are not in {folder}", named)
+    if lost.keys() - {"codes"}:
+        return [], None
+    special = {"pad": config.pad_token_id, "eos": config.eos_token_id, "bos": config.bos_token_id}
+    special["unk"] = options.values["ids"].get("unk")
+    sides = []
+    for field, size in (("source_vocabulary", config.vocab_size), ("target_vocabulary", config.decoder_vocab_size)):
+        tokens = read_lines(files[field])
+        if len(tokens) != size:
+            raise ConversionError(f"{files[field]} has {len(tokens)} tokens, the model has {size}.")
+        if wrong := [name for name, i in special.items() if i is not None and not 0 <= i < size]:
+            raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
+        before = () if config.bos_token_id is None else (config.bos_token_id,)
+        sides.append(Vocabulary(tokens, **special, before=before))
+    advice = "Put subword-nmt's bpe.codes beside the state dict to segment it here."
+    return sides, choose(*sides, files["codes"], advice=advice)
+
+
+def count_layers(tensors: Iterable[str], prefix: str) -> int:
+    """How many different numbers follow `prefix` in names."""
+    return len({name[len(prefix) :].partition(".")[0] for name in tensors if name.startswith(prefix)})
+
+
+def shared(source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor) -> str:
+    """`share_embeddings`, which a state dict shows by equal matrices."""
+    if not torch.equal(target, softmax):
+        return "none"
+    return "all" if torch.equal(source, target) else "target"

@@ -1,0 +1,298 @@
+"""fairseq's Transformer, versions 0.6 to 0.12: a `.pt` with `dict.*.txt` beside it.
+
+Its search ranks by log P / length^lenpen and stops once as many hypotheses as beams have ended.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vaswani_transformer import VaswaniConfig
+
+from ..converted import Converted, by_mean_log_probability
+from ..files.fairseq import flat, load_checkpoint, modern_names, section
+from ..files.folders import beside, checkpoint_in
+from ..files.text import read_lines
+from ..mapping import Table
+from ..options import ConversionError, Fields, Options, sharing, shown
+from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, choose
+from .fairseq_layers import layers
+
+
+IGNORED = (
+    r"(en|de)coder\.version",
+    r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",  # of sinusoids
+    # copies that 0.12 keeps for a fused kernel; zeros until the model was loaded once
+    r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",
+)
+
+TABLE = Table(
+    """
+    model.encoder.embed_tokens                       encoder.embed_tokens
+    model.decoder.embed_tokens                       decoder.embed_tokens
+    lm_head                                          decoder.output_projection
+    model.encoder.embedding.positions                encoder.embed_positions
+    model.decoder.embedding.positions                decoder.embed_positions
+    model.encoder.norm                               encoder.layer_norm
+    model.decoder.norm                               decoder.layer_norm
+    """
+    + layers(),
+    ignored=IGNORED,
+)
+
+PAD, EOS = 1, 2
+FIELDS = Fields(
+    f"""
+    d_model                     encoder_embed_dim = decoder_embed_dim
+    d_ff                        encoder_ffn_embed_dim
+    decoder_d_ff                decoder_ffn_embed_dim
+    encoder_layers              encoder_layers
+    decoder_layers              decoder_layers
+    encoder_attention_heads     encoder_attention_heads
+    decoder_attention_heads     decoder_attention_heads
+    dropout                     dropout                                         0.0
+    attention_dropout           attention_dropout                               0.0
+    activation_dropout          activation_dropout | relu_dropout               0.0
+    activation_function         activation_fn                                   relu
+    norm_position               encoder_normalize_before                        False
+    decoder_norm_position       decoder_normalize_before                        False
+    layer_norm_eps              = 1e-5
+    position_layout             = concatenated
+    position_divisor            = half_minus_one
+    position_offset             = {PAD + 1}
+    attention_bias              = True
+    scale_embedding             no_scale_embedding                              False
+    zero_pad_embedding          = False
+    label_smoothing             label_smoothing                                 0.0
+    label_smoothing_type        = uniform
+    pad_token_id                = {PAD}
+    eos_token_id                = {EOS}
+    bos_token_id                = 0
+    decoder_start_token_id      = {EOS}
+    """,
+    choices={
+        "activation_function": {
+            "relu": "relu",
+            "gelu": "gelu",
+            "gelu_fast": "gelu_new",
+            "gelu_accurate": "gelu_new",
+            "tanh": "tanh",
+            "swish": "silu",
+            "relu_squared": "relu2",
+            "linear": "linear",
+        },
+        "norm_position": {False: "post", True: "pre"},
+        "decoder_norm_position": {False: "post", True: "pre"},
+        "scale_embedding": {False: True, True: False},
+    },
+)
+# Their names begin like the Transformer's presets, but they are language models, or do not wait for the whole source.
+OTHER_ARCHITECTURES = ("transformer_lm", "transformer_ulm", "transformer_unidirectional", "transformer_monotonic")
+# Each changes the model in a way that its weights do not show, or that the paper's model cannot express.
+MUST_BE_OFF = (
+    "adaptive_softmax_cutoff", "adaptive_input", "cross_self_attention", "layernorm_embedding", "no_cross_attention",
+    "encoder_layers_to_keep", "decoder_layers_to_keep", "scale_fc", "scale_attn", "scale_heads", "scale_resids",
+    "relative_pos_type", "character_embeddings", "char_inputs", "base_layers", "quant_noise_scalar",
+    "encoder_xformers_att_config", "decoder_xformers_att_config", "simul_type",
+)  # fmt: skip
+
+# Names of codes in fairseq's own recipes and releases.
+CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "codes")
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3; dict.txt begins after them
+# fairseq's names for the steps that a text goes through.
+STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
+SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt or fastBPE")
+    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model")
+    parser.add_argument("--moses", action="store_true", help="the model was trained on text tokenized by Moses")
+    parser.add_argument(
+        "--languages",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="such as de en, if the checkpoint names none or others",
+    )
+
+
+def convert(
+    source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None, moses: bool = False,
+    languages: Sequence[str] | None = None,
+) -> Converted:  # fmt: skip
+    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files.
+
+    Raises:
+        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
+    """
+    path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
+    saved = load_checkpoint(path, unsafe)
+    task = section(saved, "task")
+    tensors = modern_names(saved["model"])
+    config = read_config(saved, task, tensors)
+    recorded = task.get("source_lang"), task.get("target_lang")
+    pair = recorded if languages is None else tuple(languages)
+    # The files of the vocabularies are named by the languages that the model was trained with.
+    vocabularies = read_vocabularies(path.parent, pair if None in recorded else recorded, config)
+    facts = {"arch": section(saved, "model").get("arch")}
+    for name, language in zip(("source_language", "target_language"), pair, strict=True):
+        facts[name] = language if language not in ("src", "trg", "tgt") else None
+    return Converted.of(
+        "fairseq",
+        config,
+        TABLE.read(tensors, config),
+        by_mean_log_probability(config),
+        tokenizer(saved, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
+        files=[path],
+        facts=facts,
+        target_tokens=vocabularies[1].tokens if vocabularies else (),
+    )
+
+
+def read_config(saved: Mapping, task: Mapping, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
+    options = Options(flat(section(saved, "model")), "fairseq")
+    refuse_other_models(options, task.get("_name", task.get("task")))
+    if missing := [f"{side}coder.embed_tokens.weight" for side in ("en", "de")
+                   if f"{side}coder.embed_tokens.weight" not in tensors]:  # fmt: skip
+        options.finish()
+        raise ConversionError.of("This is not a fairseq Transformer: the state dict lacks tensors", missing)
+    source, target = tensors["encoder.embed_tokens.weight"], tensors["decoder.embed_tokens.weight"]
+    tensors.setdefault("decoder.output_projection.weight", target)  # old files store a tied matrix once
+    return options.config(
+        **FIELDS.read(options),
+        **read_positions(options, tensors),
+        vocab_size=len(source),
+        decoder_vocab_size=len(target),
+        final_norm=final_norm(options, tensors),
+        share_embeddings=sharing(
+            options.take("share_all_embeddings"), options.take("share_decoder_input_output_embed")
+        ),
+    )
+
+
+def refuse_other_models(options: Options, task: str | None):
+    arch = str(options.take("arch", options.take("_name", "")))
+    if not arch.startswith(("transformer", "vaswani")) or arch.startswith(OTHER_ARCHITECTURES):
+        options.refuse(f"arch={shown(arch)} (supported: transformer and its presets)")
+    # Other tasks put tags of languages or of experts before a text, or translate with several models.
+    if task not in (None, "translation"):
+        options.refuse(f"task={shown(task)} (supported: 'translation')")
+    options.off(*MUST_BE_OFF)
+    d_model = options.take("encoder_embed_dim")
+    for name in ("decoder_input_dim", "decoder_output_dim"):
+        if str(options.take(name, d_model)) != str(d_model):  # 0.12 records the text of its command line
+            options.refuse(f"{name}={shown(options.take(name))} (supported: {d_model})")
+
+
+def read_positions(options: Options, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    rows = {len(table) for name, table in tensors.items() if name.endswith("coder.embed_positions.weight")}
+    learned = bool(options.take("encoder_learned_pos", False))
+    if learned != bool(options.take("decoder_learned_pos", False)):
+        options.refuse("learned positions in encoder or decoder only (supported: both or neither)")
+    if len(rows) > 1:
+        options.refuse("different numbers of learned positions for source and target (supported: the same)")
+    if options.take("no_token_positional_embeddings"):
+        return {"position_encoding": "none"}
+    if not learned:
+        return {"position_encoding": "sinusoidal"}
+    return {"position_encoding": "learned", "max_position_embeddings": next(iter(rows), None)}
+
+
+def final_norm(options: Options, tensors: Mapping[str, torch.Tensor]) -> bool | None:
+    """Whether pre-norm stacks end with a LayerNorm, as they did not at first. None if no stack is pre-norm."""
+    stacks = [stack for stack in ("encoder", "decoder") if options.take(f"{stack}_normalize_before")]
+    norms = {f"{stack}.layer_norm.weight" in tensors for stack in stacks}
+    if len(norms) > 1:
+        options.refuse("a LayerNorm after one of two pre-norm stacks (supported: after both, or after neither)")
+    return False if norms == {False} else None
+
+
+def read_vocabularies(
+    folder: Path, languages: tuple[str | None, str | None], config: VaswaniConfig
+) -> tuple[Vocabulary, Vocabulary] | None:
+    """Source and target, from `dict.<language>.txt`; None if there are no such files.
+
+    Raises:
+        ConversionError: a file is damaged, or has another number of tokens than the model.
+    """
+    dictionaries = sorted(folder.glob("dict*.txt"))
+    if not dictionaries:
+        return None
+    paths = [folder / f"dict.{language}.txt" for language in languages]
+    if not all(path.is_file() for path in paths):
+        if len(dictionaries) > 1 and config.share_embeddings != "all":
+            if None in languages:
+                raise ConversionError(f"Which dict.*.txt in {folder} is which? Pass --languages SOURCE TARGET.")
+            names = " and ".join(path.name for path in paths)
+            raise ConversionError(f"{folder} lacks {names}, the vocabularies of this checkpoint.")
+        paths = [dictionaries[0]] * 2
+    sizes = config.vocab_size, config.decoder_vocab_size
+    source, target = (read_dictionary(path, size) for path, size in zip(paths, sizes, strict=True))
+    return source, target
+
+
+def read_dictionary(path: Path, size: int) -> Vocabulary:
+    rows = [line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1) for line in read_lines(path)]
+    if wrong := [number for number, row in enumerate(rows, 1) if len(row) != 2 or not row[1].isdecimal()]:
+        raise ConversionError(f"{path} is not a fairseq dictionary: line {wrong[0]} is not a token and its count.")
+    tokens = (*SPECIAL, *(token for token, _ in rows))
+    if len(tokens) != size:
+        raise ConversionError(
+            f"{path} is the wrong vocabulary: with the four special tokens it has {len(tokens)} entries, the model has "
+            f"{size}."
+        )
+    return Vocabulary(tokens, bos=0, pad=PAD, eos=EOS, unk=3)
+
+
+def tokenizer(
+    saved: Mapping, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary], languages: Sequence[str | None],
+    codes: Path | None, spm: Path | None, moses: bool,
+) -> ConvertedTokenizer:  # fmt: skip
+    """With the file given, or the one in `folder`: checkpoints seldom record how their text was segmented.
+
+    Raises:
+        ConversionError: the recorded segmentation is not supported, or a file is damaged.
+    """
+    settings = {step: section(saved, step) for step in STEPS}
+    names = {step: values.get("_name", values.get(step)) for step, values in settings.items()}
+    if wrong := [
+        f"{step}={shown(names[step])} (supported: {', '.join(known[1:])})"
+        for step, known in STEPS.items()
+        if names[step] not in known
+    ]:
+        raise ConversionError.of(
+            "This model's segmentation is not supported (without dict.*.txt it converts without a tokenizer)", wrong
+        )
+    around = None
+    if moses or names["tokenizer"] == "moses":
+        around = moses_settings(settings["tokenizer"], languages)
+    if codes is None and spm is None:
+        codes, spm = files_in(folder, names["bpe"], settings["bpe"])
+    separator = settings["bpe"].get("bpe_separator")
+    return choose(*vocabularies, codes, spm, separator=separator, moses=around)
+
+
+def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesSettings:
+    source, target = (
+        language or recorded.get(f"{side}_lang") or recorded.get(f"moses_{side}_lang")
+        for side, language in zip(("source", "target"), languages, strict=True)
+    )
+    if source is None or target is None:
+        raise ConversionError("Moses needs the languages, which this checkpoint does not name; pass --languages.")
+    dash_splits, escape = (not recorded.get(f"moses_no_{name}") for name in ("dash_splits", "escape"))
+    return MosesSettings(source, target, dash_splits=dash_splits, escape=escape)
+
+
+def files_in(folder: Path, kind: str | None, recorded: Mapping) -> tuple[Path | None, Path | None]:
+    """The codes or else the SentencePiece model in `folder`, by the name that the checkpoint records or a usual one."""
+    named = [beside(folder, recorded.get(key)) for key in SUBWORD_FILES]
+    named = [path for path in named if path is not None]
+    codes = named or [folder / name for name in CODES if (folder / name).is_file()]
+    if codes and kind != "sentencepiece":
+        return codes[0], None
+    models = sorted(folder.glob("*.model"))
+    models = named or (models if len(models) == 1 else [])
+    return None, models[0] if models and kind in (None, "sentencepiece") else None

@@ -1,0 +1,178 @@
+"""transformers' FSMT, such as facebook/wmt19-en-de: fairseq's Transformer with fairseq's positions."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from transformers import FSMTForConditionalGeneration, FSMTTokenizer
+from transformers import __version__ as transformers_version
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+
+from ..converted import Converted
+from ..files.hf_folder import (
+    facts_of,
+    folder_of,
+    languages,
+    load_reference,
+    load_tokenizer,
+    own_config,
+    read_generation,
+    read_weights,
+    tokens_in_order,
+    weight_files,
+)
+from ..files.text import read_json
+from ..mapping import Table
+from ..options import ConversionError, Fields, Options
+from ..parity.models import compare_models
+from ..parity.scores import Parity
+from ..parity.tokenizers import tokenizer_differences
+from ..positions import check_computed
+from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, subword_nmt
+from .fairseq_layers import layers
+
+
+TABLE = Table(
+    """
+    model.encoder.embed_tokens                       model.encoder.embed_tokens
+    model.decoder.embed_tokens                       model.decoder.embed_tokens
+    lm_head                                          model.decoder.output_projection
+    """
+    + layers("model."),
+    ignored=[r"model\.(en|de)coder\.embed_positions\.weight"],
+)
+FIELDS = Fields(
+    """
+    vocab_size                  src_vocab_size
+    decoder_vocab_size          tgt_vocab_size
+    d_model                     d_model
+    d_ff                        encoder_ffn_dim
+    decoder_d_ff                decoder_ffn_dim
+    encoder_layers              encoder_layers
+    decoder_layers              decoder_layers
+    encoder_attention_heads     encoder_attention_heads
+    decoder_attention_heads     decoder_attention_heads
+    dropout                     dropout
+    attention_dropout           attention_dropout
+    activation_dropout          activation_dropout
+    activation_function         activation_function
+    norm_position               = post
+    final_norm                  = False
+    layer_norm_eps              = 1e-5
+    position_layout             = concatenated
+    position_divisor            = half_minus_one
+    attention_bias              = True
+    scale_embedding             scale_embedding
+    zero_pad_embedding          = False
+    label_smoothing_type        = uniform
+    pad_token_id                pad_token_id
+    eos_token_id                eos_token_id
+    bos_token_id                bos_token_id
+    decoder_start_token_id      decoder_start_token_id
+    """
+)
+OUTPUT, TARGET, SOURCE = (
+    f"model.{name}.weight" for name in ("decoder.output_projection", "decoder.embed_tokens", "encoder.embed_tokens")
+)
+POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
+TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
+
+
+def convert(source: Path, unsafe: bool = False) -> Converted:
+    """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer.
+
+    Raises:
+        ConversionError: it is another model, is damaged, or uses an unsupported option.
+        FileNotFoundError: files are missing.
+    """
+    folder = folder_of(source)
+    options = Options(read_json(folder / "config.json"), "FSMT")
+    tensors = read_weights(folder, unsafe)
+    config = read_config(options, tensors)
+    check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)
+    for name in (OUTPUT, SOURCE):  # files, facebook's among them, store a tied matrix once
+        if TARGET in tensors:
+            tensors.setdefault(name, tensors[TARGET])
+    facts, tokenizer = facts_of(source, folder), None
+    if original := load_tokenizer(FSMTTokenizer, folder, TOKENIZER):
+        tokenizer = read_tokenizer(original, folder, config)
+        facts |= languages(original.src_lang, original.tgt_lang)
+    defaults = FSMTForConditionalGeneration.config_class().to_dict()  # of search, too
+    return Converted.of(
+        "transformers' FSMT",
+        config,
+        TABLE.read(tensors, config),
+        read_generation(folder, {**defaults, **options.values}, config),
+        tokenizer,
+        files=weight_files(folder),
+        facts=facts,
+    )
+
+
+def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> VaswaniConfig:
+    options.only("model_type", "fsmt")
+    options.finish()
+    own = own_config(FSMTForConditionalGeneration.config_class, options)
+    pad, tied = own.take("pad_token_id"), own.take("tie_word_embeddings")
+    if not isinstance(pad, int):
+        own.refuse(f"pad_token_id={pad!r} (supported: an id, after which the positions begin)")
+        own.finish()
+    if not tied and SOURCE not in tensors:
+        own.refuse("no embedding of the source, while tie_word_embeddings is off")
+    return own.config(
+        **FIELDS.read(own),
+        position_offset=pad + 1,
+        share_embeddings="all" if tied else "target" if OUTPUT not in tensors else "none",
+    )
+
+
+def read_tokenizer(original: FSMTTokenizer, folder: Path, config: VaswaniConfig) -> ConvertedTokenizer:
+    """FSMTTokenizer's Moses and byte-pair codes; unlike there, targets are encoded with their own vocabulary.
+
+    Raises:
+        ConversionError: the vocabularies belong to another model.
+    """
+    targets = {token: i for i, token in original.decoder.items()}
+    source = vocabulary(original, original.encoder, config.vocab_size)
+    target = vocabulary(original, targets, config.decoder_vocab_size)
+    moses = MosesSettings(original.src_lang, original.tgt_lang, normalize=True, clean=True, dash_splits=True)
+    lowercase = original.do_lower_case
+    tokenizer = subword_nmt(folder / "merges.txt", source, target, version="0.2", lowercase=lowercase, moses=moses)
+    tokenizer.tokenizer.model_max_length = original.model_max_length
+    if lowercase:
+        tokenizer.differences.append("Texts are lowercased after Moses' tokenizer, not before it.")
+    sides = ((original.encoder, config.vocab_size), (targets, config.decoder_vocab_size))
+    pieces = [tokens_in_order(ids, size) for ids, size in sides]
+    tokenizer.differences += tokenizer_differences(tokenizer.tokenizer, original, *pieces, spelling)
+    return tokenizer
+
+
+def vocabulary(original: FSMTTokenizer, ids: Mapping[str, int], size: int) -> Vocabulary:
+    """Under subword-nmt's names: here the last piece of a word is marked, `ab</w>`, there all others are, `ab@@`."""
+    special = {name: str(getattr(original, name)) for name in ("sep_token", "unk_token", "pad_token", "bos_token")}
+    if missing := [token for token in special.values() if token not in ids]:
+        raise ConversionError.of("A vocabulary lacks tokens", missing)
+    renamed = {}
+    for token, i in ids.items():
+        ends_word = token.endswith("</w>") or token in special.values()
+        renamed[token.removesuffix("</w>") if ends_word else f"{token}@@"] = i
+    eos, unk, pad, bos = (ids[token] for token in special.values())
+    return Vocabulary(tokens_in_order(renamed, size), eos=eos, unk=unk, pad=pad, bos=bos)
+
+
+def spelling(piece: str) -> str:
+    return re.sub("</w>$", " ", piece)
+
+
+def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
+    """Against transformers' own model, on random sentences."""
+    loaded = load_reference(FSMTForConditionalGeneration, folder_of(source))
+    if loaded is None:
+        return None
+    reference, info = loaded
+    if OUTPUT in info["missing_keys"]:  # transformers 5 leaves it random; what is missing was tied
+        decoder = reference.model.decoder
+        decoder.output_projection.weight = decoder.embed_tokens.weight
+    return compare_models(model, reference, f"transformers {transformers_version} FSMT")

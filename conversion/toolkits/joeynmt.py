@@ -1,0 +1,347 @@
+"""JoeyNMT's Transformer, versions 1 and 2: a `.ckpt` with `config.yaml` and the vocabularies beside it.
+
+Only the configuration describes the model, and what it leaves open depends on JoeyNMT's version.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Regex, normalizers
+from transformers import GenerationConfig, PreTrainedTokenizerFast
+
+from vaswani_transformer import VaswaniConfig
+from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+
+from ..converted import Converted, generation_config
+from ..files.folders import beside, checkpoint_in
+from ..files.joeynmt import Specials, is_version_1, load_tensors, read_config_file, read_vocabulary, steps, version
+from ..mapping import Table
+from ..options import ConversionError, Fields, Options, sharing, shown
+from ..positions import recognise
+from ..segmentation import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary, characters, choose, words
+
+
+TABLE = Table(
+    """
+    model.encoder.embed_tokens                       src_embed.lut
+    model.decoder.embed_tokens                       trg_embed.lut
+    lm_head                                          decoder.output_layer
+    model.encoder.embedding.positions                encoder.pe
+    model.decoder.embedding.positions                decoder.pe
+
+    model.encoder.layers.{e}.self_attn.qkv_proj      encoder.layers.{e}.src_src_att.{q,k,v}_layer
+    model.encoder.layers.{e}.self_attn.out_proj      encoder.layers.{e}.src_src_att.output_layer
+    model.encoder.layers.{e}.self_attn_norm          encoder.layers.{e}.layer_norm
+    model.encoder.layers.{e}.feed_forward.fc1        encoder.layers.{e}.feed_forward.pwff_layer.0
+    model.encoder.layers.{e}.feed_forward.fc2        encoder.layers.{e}.feed_forward.pwff_layer.3
+    model.encoder.layers.{e}.feed_forward_norm       encoder.layers.{e}.feed_forward.layer_norm
+    model.encoder.norm                               encoder.layer_norm
+
+    model.decoder.layers.{d}.self_attn.qkv_proj      decoder.layers.{d}.trg_trg_att.{q,k,v}_layer
+    model.decoder.layers.{d}.self_attn.out_proj      decoder.layers.{d}.trg_trg_att.output_layer
+    model.decoder.layers.{d}.self_attn_norm          decoder.layers.{d}.x_layer_norm
+    model.decoder.layers.{d}.cross_attn.q_proj       decoder.layers.{d}.src_trg_att.q_layer
+    model.decoder.layers.{d}.cross_attn.kv_proj      decoder.layers.{d}.src_trg_att.{k,v}_layer
+    model.decoder.layers.{d}.cross_attn.out_proj     decoder.layers.{d}.src_trg_att.output_layer
+    model.decoder.layers.{d}.cross_attn_norm         decoder.layers.{d}.dec_layer_norm
+    model.decoder.layers.{d}.feed_forward.fc1        decoder.layers.{d}.feed_forward.pwff_layer.0
+    model.decoder.layers.{d}.feed_forward.fc2        decoder.layers.{d}.feed_forward.pwff_layer.3
+    model.decoder.layers.{d}.feed_forward_norm       decoder.layers.{d}.feed_forward.layer_norm
+    model.decoder.norm                               decoder.layer_norm
+    """,
+    ignored=[r"(en|de)coder\.pe\.weight"],
+)
+
+FIELDS = Fields(
+    """
+    d_model                     model.encoder.hidden_size = model.decoder.hidden_size               512
+    d_ff                        model.encoder.ff_size                                               2048
+    decoder_d_ff                model.decoder.ff_size                                               2048
+    encoder_layers              model.encoder.num_layers                                            8
+    decoder_layers              model.decoder.num_layers                                            4
+    encoder_attention_heads     model.encoder.num_heads                                             4
+    decoder_attention_heads     model.decoder.num_heads                                             8
+    dropout, attention_dropout, activation_dropout      model.encoder.dropout                       0.1
+    activation_function         model.encoder.activation = model.decoder.activation                 relu
+    layer_norm_eps              = 1e-6
+    position_layout             = interleaved
+    position_divisor            = half
+    attention_bias              = True
+    zero_pad_embedding          = False
+    label_smoothing             training.label_smoothing                                            0.0
+    """,
+    choices={"activation_function": {"relu": "relu", "gelu": "gelu", "swish": "silu"}},
+)
+# Marks of other JoeyNMT models, and of its descendants for speech. A `sep_token` stands after prompts, to which further
+# embeddings are added.
+MUST_BE_OFF = ("ctc", "ctc_weight", "subsample", "in_channels", "conv_kernel_sizes", "multitask", "sep_token")
+PLACES = ("", "data.", "data.special_symbols.", "model.", "model.encoder.", "model.decoder.")
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="default: config.yaml beside the checkpoint")
+    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt, if not beside the checkpoint")
+    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model, likewise")
+
+
+def convert(
+    source: Path, unsafe: bool = False, config: Path | None = None, codes: Path | None = None, spm: Path | None = None
+) -> Converted:
+    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere.
+
+    Raises:
+        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
+    """
+    names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
+    path = checkpoint_in(source, "*.ckpt", names=names, newest=steps)
+    file = config or path.parent / "config.yaml"
+    recorded = Options(read_config_file(file), "JoeyNMT")
+    tensors = load_tensors(path, unsafe)
+    specials = Specials.of(recorded)
+    model_config = read_config(recorded, tensors, specials)
+    vocabularies = [read_vocabulary(path.parent, recorded, side, specials) for side in ("src", "trg")]
+    sizes = (model_config.vocab_size, model_config.decoder_vocab_size)
+    for side, tokens, size in zip(("src", "trg"), vocabularies, sizes, strict=True):
+        if tokens and len(tokens) != size:
+            raise ConversionError(f"{side}_vocab.txt has {len(tokens)} tokens, the model has {size}.")
+    texts = [Texts.of(recorded, side) for side in ("src", "trg")]
+    return Converted.of(
+        "joeynmt",
+        model_config,
+        TABLE.read(tensors, model_config),
+        search(recorded, model_config, specials, vocabularies[1]),
+        tokenizer(path.parent, texts, vocabularies, specials, codes, spm),
+        files=[path, file],
+        facts=facts_of(recorded, texts),
+        target_tokens=vocabularies[1],
+    )
+
+
+def facts_of(config: Options, texts: list["Texts"]) -> dict[str, Any]:
+    facts = {"version": config.take("joeynmt_version"), "name": config.take("name")}
+    for name, side in zip(("source_language", "target_language"), texts, strict=True):
+        facts[name] = None if side.language in ("src", "trg", "tgt") else side.language  # these name files
+    penalties = {name: config.take(f"testing.{name}") for name in ("repetition_penalty", "no_repeat_ngram_size")}
+    # transformers has settings of these names, but they do not spare special tokens as JoeyNMT's do.
+    facts["search settings left out"] = [
+        f"{name}={value}" for name, value in penalties.items() if isinstance(value, int | float) and value > 1
+    ]
+    return facts
+
+
+def read_config(config: Options, tensors: Mapping[str, torch.Tensor], specials: Specials) -> VaswaniConfig:
+    refuse_other_models(config)
+    settings = FIELDS.read(config)
+    if (version(config) or (2, 2)) < (2, 2):  # these know only ReLU, and ignore the setting
+        settings["activation_function"] = "relu"
+    if missing := [name for name in ("src_embed.lut.weight", "trg_embed.lut.weight") if name not in tensors]:
+        config.finish()
+        raise ConversionError.of("This is not a JoeyNMT Transformer: the state dict lacks tensors", missing)
+    positions = [norm_position(stack, config, tensors) for stack in ("encoder", "decoder")]
+    tied = config.take("model.tied_softmax")
+    tables = [tensors[f"{stack}.pe.weight"] for stack in ("encoder", "decoder") if f"{stack}.pe.weight" in tensors]
+    if tables and not config.problems and isinstance(settings["d_model"], int):
+        settings |= recognise(tables, settings["d_model"])  # rounded or not, they are what is added
+    return config.config(
+        **settings,
+        vocab_size=len(tensors["src_embed.lut.weight"]),
+        decoder_vocab_size=len(tensors["trg_embed.lut.weight"]),
+        norm_position=positions[0],
+        decoder_norm_position=positions[1],
+        final_norm=final_norm(config, positions, tensors),
+        scale_embedding=scale_embedding(config),
+        share_embeddings=sharing(tied and config.take("model.tied_embeddings"), tied),
+        pad_token_id=specials.pad_id,
+        eos_token_id=specials.eos_id,
+        bos_token_id=specials.bos_id,
+        decoder_start_token_id=specials.bos_id,
+    )
+
+
+def refuse_other_models(config: Options):
+    if (task := config.take("task", config.take("data.task", "MT"))) != "MT":
+        config.refuse(f"task={shown(task)} (supported: 'MT')")
+    config.off(*(place + name for name in MUST_BE_OFF for place in PLACES))
+    for stack in ("encoder", "decoder"):
+        recurrent = stack == "encoder" or is_version_1(config)
+        config.only(f"model.{stack}.type", "transformer", default="recurrent" if recurrent else "transformer")
+        config.only(f"model.{stack}.alpha", 1, default=1)
+        width = config.take(f"model.{stack}.hidden_size", 512)
+        config.only(f"model.{embeddings_of(stack, config)}.embeddings.embedding_dim", width, default=64)
+
+
+def embeddings_of(stack: str, config: Options) -> str:
+    """The stack whose embeddings, and their settings, are used: tied ones are the encoder's."""
+    return "encoder" if config.take("model.tied_embeddings") else stack
+
+
+def scale_embedding(config: Options) -> bool:
+    scales = {
+        stack: config.take(f"model.{embeddings_of(stack, config)}.embeddings.scale", False)
+        for stack in ("encoder", "decoder")
+    }
+    if scales["encoder"] != scales["decoder"]:
+        config.refuse(f"embeddings.scale={scales['encoder']} with {scales['decoder']} (supported: the same)")
+    return bool(scales["encoder"])
+
+
+def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Where a stack has its norms, "pre" or "post".
+
+    Version 1 is always pre-norm, with a norm after each stack. Version 2 obeys `layer_norm`. If that is unset, all is
+    post-norm until 2.1; from 2.2 on the encoder is pre-norm, but no norm follows it.
+
+    Raises:
+        ConversionError: nothing tells.
+    """
+    position = config.take(f"model.{stack}.layer_norm")
+    if position not in (None, "pre", "post"):
+        raise ConversionError(f"model.{stack}.layer_norm is {shown(position)} (supported: 'pre', 'post').")
+    if f"{stack}.layer_norm.weight" in tensors:
+        return "pre"
+    if position is not None or stack == "decoder":
+        return position or "post"
+    if (number := version(config)) is None:
+        raise ConversionError(
+            "The configuration has neither model.encoder.layer_norm nor joeynmt_version. Until 2.1 that means 'post', "
+            "from 2.2 on 'pre': add joeynmt_version, the version that the model was trained with."
+        )
+    return "pre" if number >= (2, 2) else "post"
+
+
+def final_norm(config: Options, positions: list[str], tensors: Mapping[str, torch.Tensor]) -> bool | None:
+    """Whether a norm follows both stacks or neither; None if it follows just those that are pre-norm, as usual."""
+    names = [f"{stack}.layer_norm.weight" in tensors for stack in ("encoder", "decoder")]
+    asked = [config.take(f"model.{stack}.layer_norm") == "pre" for stack in ("encoder", "decoder")]
+    follows = [stored or wanted for stored, wanted in zip(names, asked, strict=True)]
+    if follows == [position == "pre" for position in positions]:
+        return None
+    if follows[0] != follows[1]:
+        config.refuse("a pre-norm encoder without a norm at its end, and a decoder with one")
+    return follows[0]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What the configuration says about the texts of one side, and which file segments them."""
+
+    language: str | None
+    level: str
+    kind: str  # of the pieces: "sentencepiece" or "subword-nmt"
+    file: str | None
+    separator: str
+    lowercase: bool
+    normalize: bool
+    moses: bool
+    in_pieces: bool  # version 1 expects segmented texts, and so knows no file
+
+    @classmethod
+    def of(cls, config: Options, side: str) -> "Texts":
+        """Those of "src" or "trg". Version 1 has one group of settings for both."""
+        values = config.take(f"data.{side}")
+        in_pieces = not isinstance(values, dict)
+        language, values = (values, config.take("data")) if in_pieces else (values.get("lang"), values)
+        options = Options(values, "JoeyNMT")
+        kind = options.take("tokenizer_type", options.take("bpe_type", "subword-nmt" if in_pieces else "sentencepiece"))
+        return cls(
+            language=language,
+            level=options.take("level", "word"),
+            kind=kind,
+            file=options.take("tokenizer_cfg.model_file" if kind == "sentencepiece" else "tokenizer_cfg.codes"),
+            separator=SPACE if kind == "sentencepiece" else options.take("tokenizer_cfg.separator", "@@"),
+            lowercase=bool(options.take("lowercase", False)),
+            normalize=bool(options.take("normalize", False)) and not in_pieces,
+            moses=str(options.take("tokenizer_cfg.pretokenizer")).lower() == "moses",
+            in_pieces=in_pieces,
+        )
+
+
+def tokenizer(
+    folder: Path, texts: list[Texts], vocabularies: list[list[str]], specials: Specials, codes: Path | None,
+    spm: Path | None,
+) -> ConvertedTokenizer:  # fmt: skip
+    """The segmentation that `data` describes. `codes` and `spm` are files outside of `folder`."""
+    one, other = texts
+    if not all(vocabularies):
+        return ConvertedTokenizer(None, ["there is none, because src_vocab.txt or trg_vocab.txt is missing."])
+    if (one.level, one.kind, one.separator) != (other.level, other.kind, other.separator):
+        return ConvertedTokenizer(None, ["there is none, because source and target are segmented by different means."])
+    sides = [Vocabulary(tokens, **specials.ids()) for tokens in vocabularies]
+    settings: dict[str, Any] = dict(lowercase=one.lowercase, moses=moses_settings(texts))
+    files = tuple(beside(folder, side.file) for side in texts)
+    if one.level == "char":
+        tokenizer = characters(*sides, space=" " if one.in_pieces else SPACE, **settings)
+    elif one.level == "word":
+        tokenizer = words(*sides, **settings)
+    else:
+        if codes is None and spm is None and None not in files:
+            codes, spm = (files if one.kind == kind else None for kind in ("subword-nmt", "sentencepiece"))
+        option = "--spm" if one.kind == "sentencepiece" else "--codes"
+        settings |= dict(separator=one.separator, only_in_vocabulary=not one.in_pieces)
+        settings["advice"] = f"Pass {option} FILE, the file of its {one.kind}, to segment it here."
+        tokenizer = choose(*sides, None if spm else codes, spm, **settings)
+    tokenizer.differences += normalizing(tokenizer.tokenizer, one)
+    if (one.lowercase, one.normalize) != (other.lowercase, other.normalize):
+        tokenizer.differences.append("Target texts are prepared with the source's settings lowercase and normalize.")
+    return tokenizer
+
+
+def moses_settings(texts: list[Texts]) -> MosesSettings | None:
+    if not any(side.moses for side in texts):
+        return None
+    if any(side.moses and not side.language for side in texts):
+        raise ConversionError("tokenizer_cfg.pretokenizer is moses, which needs data.src.lang and data.trg.lang.")
+    return MosesSettings(*(side.language if side.moses else "" for side in texts), normalize=texts[0].normalize)
+
+
+def normalizing(tokenizer: VaswaniTokenizer | PreTrainedTokenizerFast, texts: Texts) -> list[str]:
+    """Adds JoeyNMT's `normalize` to a tokenizer, and returns what that leaves out."""
+    if not texts.normalize:
+        return []
+    if texts.moses:  # sacremoses runs before the tokenizers that could be extended
+        return ["Before Moses, JoeyNMT also applies NFKC and removes spaces before ?!,.:"]
+    replaced = {"\u2019": "'", "\u201c": '"', "\u201d": '"', "\u200b": "", Regex(" +"): " ", Regex(" (?=[?!,.:])"): ""}
+    steps = [normalizers.NFKC(), *(normalizers.Replace(*pair) for pair in replaced.items()), normalizers.Strip()]
+    target = getattr(tokenizer, "_target_side", None)
+    for side in [tokenizer.backend_tokenizer] + ([target] if target is not None else []):
+        side.normalizer = normalizers.Sequence([*steps, *([side.normalizer] if side.normalizer else [])])
+    return ["JoeyNMT also removes the spaces before ?!,.: from its translations."]
+
+
+def search(config: Options, model: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
+    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's.
+
+    Raises:
+        ConversionError: one is not a number.
+    """
+    generation = generation_config(
+        model,
+        num_beams=int(number(config, "beam_size", 1)),
+        length_penalty=max(number(config, "alpha", number(config, "beam_alpha", -1)), 0.0),
+        length_penalty_offset=5,
+        early_stopping=False,
+    )
+    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
+    generation.min_new_tokens = None
+    if not is_version_1(config):  # version 1 has neither setting
+        generation.min_new_tokens = int(number(config, "min_output_length", 1))
+        never += [] if config.take("testing.generate_unk", True) else [specials.unk_id]
+    if number(config, "max_output_length", -1) > 0:
+        generation.max_new_tokens = int(number(config, "max_output_length", -1))
+    generation.suppress_tokens = never
+    return generation
+
+
+def number(config: Options, name: str, default: float) -> float:
+    value = config.take(f"testing.{name}", default)
+    try:
+        if math.isfinite(value := float(value)):
+            return value
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ConversionError(f"testing.{name} is {shown(value)}, which is not a number.")

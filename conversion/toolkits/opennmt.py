@@ -1,0 +1,295 @@
+"""OpenNMT-py's Transformer, versions 2 and 3: a `.pt`, or a `.pt` with the weights in `.safetensors`.
+
+Always pre-norm, with a LayerNorm after each stack. Version 2 has all biases; in version 3 options add them.
+"""
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from vaswani_transformer import VaswaniConfig
+
+from ..converted import Converted, generation_config
+from ..files.folders import beside, checkpoint_in
+from ..files.opennmt import (
+    BOS,
+    EOS,
+    PAD,
+    POSITIONS,
+    UNK,
+    Field,
+    all_tensors,
+    load_checkpoint,
+    read_vocabulary,
+    steps,
+    weight_files,
+)
+from ..mapping import Table
+from ..options import ConversionError, Fields, Options, sharing, shown
+from ..positions import recognise
+from ..segmentation import ConvertedTokenizer, Vocabulary, choose
+
+
+TABLE = Table(
+    """
+    model.encoder.embed_tokens                       encoder.embeddings.make_embedding.emb_luts.0
+    model.decoder.embed_tokens                       decoder.embeddings.make_embedding.emb_luts.0
+    lm_head                                          generator
+    model.encoder.embedding.positions                encoder.embeddings.make_embedding.pe
+    model.decoder.embedding.positions                decoder.embeddings.make_embedding.pe
+
+    model.encoder.layers.{e}.self_attn.qkv_proj      encoder.transformer.{e}.self_attn.linear_{query,keys,values}
+    model.encoder.layers.{e}.self_attn.out_proj      encoder.transformer.{e}.self_attn.final_linear
+    model.encoder.layers.{e}.self_attn_norm          encoder.transformer.{e}.layer_norm
+    model.encoder.layers.{e}.feed_forward.fc1        encoder.transformer.{e}.feed_forward.w_1
+    model.encoder.layers.{e}.feed_forward.fc2        encoder.transformer.{e}.feed_forward.w_2
+    model.encoder.layers.{e}.feed_forward_norm       encoder.transformer.{e}.feed_forward.layer_norm
+    model.encoder.norm                               encoder.layer_norm
+
+    model.decoder.layers.{d}.self_attn.qkv_proj      decoder.transformer_layers.{d}.self_attn.linear_{query,keys,values}
+    model.decoder.layers.{d}.self_attn.out_proj      decoder.transformer_layers.{d}.self_attn.final_linear
+    model.decoder.layers.{d}.self_attn_norm          decoder.transformer_layers.{d}.layer_norm_1
+    model.decoder.layers.{d}.cross_attn.q_proj       decoder.transformer_layers.{d}.context_attn.linear_query
+    model.decoder.layers.{d}.cross_attn.kv_proj      decoder.transformer_layers.{d}.context_attn.linear_{keys,values}
+    model.decoder.layers.{d}.cross_attn.out_proj     decoder.transformer_layers.{d}.context_attn.final_linear
+    model.decoder.layers.{d}.cross_attn_norm         decoder.transformer_layers.{d}.layer_norm_2
+    model.decoder.layers.{d}.feed_forward.fc1        decoder.transformer_layers.{d}.feed_forward.w_1
+    model.decoder.layers.{d}.feed_forward.fc2        decoder.transformer_layers.{d}.feed_forward.w_2
+    model.decoder.layers.{d}.feed_forward_norm       decoder.transformer_layers.{d}.feed_forward.layer_norm
+    model.decoder.norm                               decoder.layer_norm
+    """,
+    ignored=map(re.escape, POSITIONS),
+)
+
+FIELDS = Fields(
+    """
+    d_ff                                                transformer_ff                          2048
+    encoder_attention_heads, decoder_attention_heads    heads                                   8
+    attention_dropout                                   attention_dropout                       0.1
+    dropout, activation_dropout                         dropout                                 0.3
+    activation_function                                 pos_ffn_activation_fn                   relu
+    norm_position                                       = pre
+    layer_norm_eps                                      norm_eps                                1e-6
+    position_encoding, scale_embedding                  position_encoding                       False
+    zero_pad_embedding                                  = False
+    label_smoothing                                     label_smoothing                         0.0
+    label_smoothing_type                                = uniform
+    """,
+    choices={
+        "activation_function": {"relu": "relu", "gelu": "gelu"},  # silu and gated-gelu multiply by a third matrix
+        "position_encoding": {True: "sinusoidal", False: "none"},
+        "scale_embedding": {True: True, False: False},  # one module does both
+    },
+)
+LAYOUTS = {"SinusoidalInterleaved": ("interleaved", "half"), "SinusoidalConcat": ("concatenated", "half_minus_one")}
+# The values under which each of these leaves the paper's model as it is; the first is the toolkit's default.
+ONLY = {
+    "model_task": ("seq2seq",),
+    "model_type": ("text",),
+    "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
+    "max_relative_positions": (0,),
+    "layer_norm": ("standard",),
+    "generator_function": ("softmax",),
+}
+MUST_BE_OFF = (
+    "copy_attn", "parallel_residual", "num_experts", "sliding_window", "relative_positions_buckets", "n_src_feats",
+    "lora_layers", "lora_embedding", "quant_layers", "src_feats", "feat_vocab_sizes",
+)  # fmt: skip
+
+SPECIAL = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
+# Transforms that segment texts, and what to do if their files are missing.
+SEGMENTERS = {
+    "bpe": "Pass --codes FILE, the codes of its transform bpe, to segment it here.",
+    "sentencepiece": "Pass --spm FILE, the model of its transform sentencepiece, to segment it here.",
+    "onmt_tokenize": "Its transform onmt_tokenize is the tokenizer of the package pyonmttok, which is not converted.",
+}
+TRAINING_ONLY = (
+    "filtertoolong", "filterfeats", "switchout", "tokendrop", "tokenmask", "bart", "clean",
+    "insert_mask_before_placeholder",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt")
+    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model")
+
+
+def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
+    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it.
+
+    Raises:
+        ConversionError: the checkpoint is damaged, or uses an unsupported option.
+    """
+    path = checkpoint_in(source, "*.pt", newest=steps)
+    saved = load_checkpoint(path, unsafe)
+    options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")
+    refuse_other_models(options)
+    options.finish()
+    weights = weight_files(path, saved)
+    tensors = all_tensors(saved, weights)
+    vocabularies = [read_vocabulary(saved["vocab"], side) for side in ("src", "tgt")]
+    start = saved["vocab"].get("decoder_start_token") or options.take("decoder_start_token", BOS)
+    config = read_config(options, tensors, *vocabularies, start)
+    return Converted.of(
+        "opennmt",
+        config,
+        TABLE.read(tensors, config),
+        search(config, saved["vocab"]),
+        tokenizer(path.parent, options, *vocabularies, codes, spm),
+        files=[path, *weights],
+        facts={"transforms": transforms(options)},
+        target_tokens=vocabularies[1],
+    )
+
+
+def refuse_other_models(options: Options):
+    for name, allowed in ONLY.items():
+        options.only(name, *allowed, default=allowed[0])
+    for name in ("encoder_type", "decoder_type"):
+        options.only(name, "transformer", default="rnn")
+    options.off(*MUST_BE_OFF)
+    heads = options.take("heads", 8)
+    options.only("num_kv", 0, heads, default=0)
+    if options.take("multiquery") and options.take("num_kv", 0) != heads:
+        options.refuse("multiquery=True (supported: False)")
+
+
+def size(options: Options, name: str, both: str) -> int | None:
+    """An option of one side; the one for both sides wins if it is set."""
+    common = options.take(both, -1)
+    return options.take(name) if common in (0, -1) else common
+
+
+def width(options: Options) -> int | None:
+    """d_model, which all widths must be."""
+    hidden = "hid" if options.take("enc_hid_size") else "rnn"  # "rnn" in version 2
+    hidden_size = {"hid": "hidden_size", "rnn": "rnn_size"}[hidden]
+    d_model = size(options, f"enc_{hidden}_size", hidden_size)
+    for name, both in (
+        (f"dec_{hidden}_size", hidden_size),
+        ("src_word_vec_size", "word_vec_size"),
+        ("tgt_word_vec_size", "word_vec_size"),
+    ):
+        if size(options, name, both) != d_model:
+            options.refuse(f"{name}={shown(size(options, name, both))} (supported: {d_model}, the encoder's width)")
+    return d_model
+
+
+def read_config(
+    options: Options, tensors: Mapping[str, torch.Tensor], source: list[str], target: list[str], start: str
+) -> VaswaniConfig:
+    settings, d_model = FIELDS.read(options), width(options)
+    for name in ("dropout", "attention_dropout", "activation_dropout"):  # one rate, or one for each part of training
+        if isinstance(settings[name], list) and settings[name]:
+            settings[name] = settings[name][-1]
+    refuse_vocabularies(options, tensors, source, target)
+    if start not in target:
+        options.refuse(f"decoder_start_token={shown(start)}, which is not in the vocabulary")
+    shares_target = options.take("share_decoder_embeddings")
+    return options.config(
+        **settings | read_positions(options, tensors, d_model),
+        vocab_size=len(source),
+        decoder_vocab_size=len(target),
+        d_model=d_model,
+        encoder_layers=size(options, "enc_layers", "layers"),
+        decoder_layers=size(options, "dec_layers", "layers"),
+        attention_bias=any(name.endswith("_attn.linear_query.bias") for name in tensors),
+        feed_forward_bias=any(name.endswith(".w_1.bias") for name in tensors),
+        softmax_bias="generator.bias" in tensors,
+        share_embeddings=sharing(shares_target and options.take("share_embeddings"), shares_target),
+        pad_token_id=target.index(PAD),
+        eos_token_id=target.index(EOS),
+        bos_token_id=target.index(BOS) if BOS in target else None,
+        decoder_start_token_id=target.index(start) if start in target else None,
+    )
+
+
+def refuse_vocabularies(options: Options, tensors: Mapping[str, torch.Tensor], source: list[str], target: list[str]):
+    if options.take("share_embeddings") and source != target:
+        options.refuse("share_embeddings=True with two vocabularies (supported: one for both)")
+    if source.index(PAD) != target.index(PAD):
+        options.refuse(f"{PAD} with the id {source.index(PAD)} in the source and {target.index(PAD)} in the target")
+    for side, tokens in (("encoder", source), ("decoder", target)):
+        table = tensors.get(f"{side}.embeddings.make_embedding.emb_luts.0.weight")
+        if table is not None and len(table) != len(tokens):
+            options.refuse(f"a vocabulary of {len(tokens)} tokens with {len(table)} embeddings in the {side}")
+
+
+def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_model: int | None) -> dict[str, Any]:
+    """As the options say, or what the stored tables are: these are what the toolkit adds, whatever the options say."""
+    layout, divisor = options.choice("position_encoding_type", LAYOUTS, default="SinusoidalInterleaved")
+    settings = {"position_layout": layout, "position_divisor": divisor}
+    tables = [tensors[name] for name in POSITIONS if name in tensors]
+    if options.problems or not isinstance(d_model, int) or not options.take("position_encoding") or not tables:
+        return settings
+    return settings | recognise(tables, d_model, (layout, divisor))
+
+
+def search(config: VaswaniConfig, vocab: Mapping) -> GenerationConfig:
+    """`onmt_translate` ranks by mean log P in version 3, by log P in version 2. It counts the start token, too."""
+    mean = 0.0 if isinstance(vocab["tgt"], Field) else 1.0
+    return generation_config(
+        config,
+        length_penalty=mean,
+        length_penalty_offset=1,
+        early_stopping=False,
+        min_new_tokens=None,  # its translations may be empty
+    )
+
+
+def transforms(options: Options) -> list[str]:
+    """What texts went through in training, in all corpora. Version 2 leaves it to the user to do the same."""
+    names = options.take("transforms", [])
+    if not isinstance(names, list | tuple):
+        raise ConversionError(f"transforms={shown(names)} is not a list of transforms.")
+    names = list(map(str, names))
+    corpora = options.take("data", {})
+    for corpus in corpora.values() if isinstance(corpora, dict) else []:
+        own = corpus.get("transforms") if isinstance(corpus, dict) else None
+        names += map(str, own if isinstance(own, list | tuple) else [])
+    return list(dict.fromkeys(names))
+
+
+def tokenizer(
+    folder: Path, options: Options, source: list[str], target: list[str], codes: Path | None, spm: Path | None
+) -> ConvertedTokenizer:
+    """By `codes` or `spm`, else by the subword models of the recorded transforms, if they are in `folder`."""
+    sides = vocabularies(source, target)
+    if sides is None:
+        return ConvertedTokenizer(None, ["there is none, because special tokens of source and target differ."])
+    names = transforms(options)
+    tool = next((name for name in names if name in SEGMENTERS), None)
+    if codes is None and spm is None:
+        models = subword_models(folder, options)
+        codes, spm = (models if tool == kind else None for kind in ("bpe", "sentencepiece"))
+    restricted = any(options.take(f"{side}_vocab_threshold", 0) not in (0, -1) for side in ("src", "tgt"))
+    tokenizer = choose(*sides, codes, spm, only_in_vocabulary=restricted, advice=SEGMENTERS.get(tool))
+    if tool and codes is None and spm is None and not tokenizer.differences:
+        tokenizer.differences.append(f"Input must already be segmented. {SEGMENTERS[tool]}")
+    if restricted:
+        tokenizer.differences.append("Pieces are limited to the model's vocabulary, not to the file used in training.")
+    if others := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
+        tokenizer.differences.append(f"Training also applied {', '.join(others)} to texts, which is not done here.")
+    return tokenizer
+
+
+def vocabularies(source: list[str], target: list[str]) -> tuple[Vocabulary, Vocabulary] | None:
+    """Source and target; None if their special tokens have different ids."""
+    special = {name: target.index(token) for name, token in SPECIAL.items() if token in target}
+    own = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
+    if "eos" not in own:  # version 2 with two vocabularies
+        own = {"eos": None} | {name: i for name, i in own.items() if special.get(name) == i}
+    elif own != special:
+        return None
+    return Vocabulary(source, **own, after=()), Vocabulary(target, **special)
+
+
+def subword_models(folder: Path, options: Options) -> tuple[Path, Path] | None:
+    recorded = [options.take(f"{side}_subword_model") for side in ("src", "tgt")]
+    source, target = (beside(folder, name) for name in (recorded[0], recorded[1] or recorded[0]))
+    return (source, target) if source is not None and target is not None else None

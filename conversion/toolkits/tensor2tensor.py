@@ -1,0 +1,329 @@
+"""tensor2tensor's Transformer, versions since 1.4 (November 2017): a TensorFlow checkpoint, with `hparams.json` and
+`vocab.*.subwords` beside it.
+
+The same variables can be read from a `variables.npz`, as `tf.train.load_checkpoint` gives them:
+`numpy.savez("variables.npz", **{name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()})`.
+"""
+
+import argparse
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vaswani_transformer import VaswaniConfig
+from vaswani_transformer.generation_vaswani import paper_generation_config
+
+from ..converted import Converted
+from ..files.tensor2tensor import MODEL, files, find, npz_variables, read_hparams, weights
+from ..files.tensor_bundle import read_bundle
+from ..mapping import Table
+from ..options import ConversionError, Fields, Options, shown
+from ..segmentation import t2t_subwords, t2t_vocabulary
+
+
+# Names are those of the checkpoint without "transformer/body/", with dots for slashes; `canonical` renames norms.
+TABLE = Table(
+    """
+    model.encoder.embed_tokens.weight                input_emb
+    model.decoder.embed_tokens.weight                target_emb
+    lm_head.weight                                   softmax
+    model.encoder.embedding.space.weight             target_space_embedding.kernel
+    model.encoder.embedding.positions.weight         inputs_positional_embedding
+    model.decoder.embedding.positions.weight         targets_positional_embedding
+
+    model.encoder.layers.{e}.self_attn.qkv_proj      encoder.layer_{e}.self_attention.multihead_attention.{q,k,v}.T
+    model.encoder.layers.{e}.self_attn.out_proj      encoder.layer_{e}.self_attention.multihead_attention.output_transform.T
+    model.encoder.layers.{e}.self_attn_norm          encoder.layer_{e}.self_attention.norm
+    model.encoder.layers.{e}.feed_forward.fc1        encoder.layer_{e}.ffn.conv1.T
+    model.encoder.layers.{e}.feed_forward.fc2        encoder.layer_{e}.ffn.conv2.T
+    model.encoder.layers.{e}.feed_forward_norm       encoder.layer_{e}.ffn.norm
+    model.encoder.norm                               encoder.norm
+
+    model.decoder.layers.{d}.self_attn.qkv_proj      decoder.layer_{d}.self_attention.multihead_attention.{q,k,v}.T
+    model.decoder.layers.{d}.self_attn.out_proj      decoder.layer_{d}.self_attention.multihead_attention.output_transform.T
+    model.decoder.layers.{d}.self_attn_norm          decoder.layer_{d}.self_attention.norm
+    model.decoder.layers.{d}.cross_attn.q_proj       decoder.layer_{d}.encdec_attention.multihead_attention.q.T
+    model.decoder.layers.{d}.cross_attn.kv_proj      decoder.layer_{d}.encdec_attention.multihead_attention.{k,v}.T
+    model.decoder.layers.{d}.cross_attn.out_proj     decoder.layer_{d}.encdec_attention.multihead_attention.output_transform.T
+    model.decoder.layers.{d}.cross_attn_norm         decoder.layer_{d}.encdec_attention.norm
+    model.decoder.layers.{d}.feed_forward.fc1        decoder.layer_{d}.ffn.conv1.T
+    model.decoder.layers.{d}.feed_forward.fc2        decoder.layer_{d}.ffn.conv2.T
+    model.decoder.layers.{d}.feed_forward_norm       decoder.layer_{d}.ffn.norm
+    model.decoder.norm                               decoder.norm
+    """,  # noqa: E501
+    parameters=("kernel", "bias"),
+)
+
+PAD, EOS = 0, 1
+FIELDS = Fields(
+    f"""
+    d_model                     hidden_size
+    d_ff                        filter_size                                 2048
+    encoder_layers              num_encoder_layers | num_hidden_layers
+    decoder_layers              num_decoder_layers | num_hidden_layers
+    encoder_attention_heads, decoder_attention_heads    num_heads           8
+    dropout                     layer_prepostprocess_dropout                0.0
+    attention_dropout           attention_dropout                           0.0
+    activation_dropout          relu_dropout                                0.0
+    layer_norm_eps              norm_epsilon                                1e-6
+    position_encoding           pos                                         timing
+    position_layout             = concatenated
+    position_divisor            = half_minus_one
+    scale_embedding             multiply_embedding_mode                     sqrt_depth
+    source_space_embedding      use_target_space_embedding                  True
+    label_smoothing             label_smoothing                             0.0
+    pad_token_id                = {PAD}
+    eos_token_id                = {EOS}
+    decoder_start_token_id      = {PAD}
+    """,  # padding is looked up as a zero vector, with which the decoder starts
+    choices={
+        "position_encoding": {"timing": "sinusoidal", "emb": "learned", "none": "none"},
+        "scale_embedding": {"sqrt_depth": True, "none": False, "": False},
+        "source_space_embedding": {True: True, False: False},
+    },
+)
+SHARD = re.compile(r"symbol_modality_(\d+)_(\d+)\.(shared|input_emb|target_emb|softmax)\.weights_(\d+)")
+# Steps before and after a sub-layer (n norm, a add; d dropout matters nowhere), and where the norms then are.
+SEQUENCES = {("", "an"): "post", ("n", "a"): "pre"}
+NORMS = {"post": "layer_postprocess", "pre": "layer_prepostprocess"}
+# Each changes the function, or is stored in another form. These values leave the paper's model as it is.
+MUST_BE = {
+    "self_attention_type": ("dot_product",),
+    "norm_type": ("layer",),
+    "prepend_mode": ("none",),
+    "weight_dtype": ("float32",),
+    "activation_dtype": ("float32", "bfloat16"),  # the second is for training; evaluation may use the first
+    "causal_decoder_self_attention": (True,),
+    "nbr_decoder_problems": (1,),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "input_modalities": ("default",),  # these two until 1.9
+    "target_modality": ("default",),
+}
+MUST_BE_OFF = (
+    "proximity_bias", "unidirectional_encoder", "attention_variables_3d", "hard_attention_k",
+    "split_targets_chunk_length", "bottom", "top", "name", "modality",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--hparams", type=Path, metavar="FILE", help="hparams.json, if not beside the checkpoint")
+    parser.add_argument(
+        "--target-space-id",
+        type=int,
+        metavar="N",
+        help="the target space of the problem that the model was trained for (default: the one in hparams.json, else "
+        "0, which late versions give to all problems; early ones number the target languages)",
+    )
+    parser.add_argument(
+        "--vocab",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="the vocabulary, or the source's and the target's (default: vocab.*.subwords beside the checkpoint)",
+    )
+
+
+def convert(
+    source: Path, unsafe: bool = False, hparams: Path | None = None, target_space_id: int | None = None,
+    vocab: Sequence[Path] | None = None,
+) -> Converted:  # fmt: skip
+    """A checkpoint (`model.ckpt-N`, or its `.index`), a `variables.npz`, or the folder that contains one.
+
+    `unsafe` changes nothing: nothing in these files is code.
+
+    Raises:
+        ConversionError: the checkpoint is damaged, or uses an unsupported option.
+        FileNotFoundError: the checkpoint or `hparams.json` is missing.
+    """
+    path = find(source)
+    values = read_hparams(hparams or path.parent / "hparams.json")
+    variables = npz_variables(path) if path.suffix == ".npz" else read_bundle(path, weights)
+    if not variables:
+        raise ConversionError(f"{path} holds no tensor2tensor Transformer: no variable begins with {MODEL!r}.")
+    space_id = values.get("target_space_id") if target_space_id is None else target_space_id
+    options = Options(values, "tensor2tensor")
+    settings = read_settings(options)
+    tensors = canonical(variables, NORMS[settings["norm_position"]])
+    tables = embeddings(tensors)
+    config = options.config(
+        **settings,
+        vocab_size=len(tables["input_emb"]),
+        decoder_vocab_size=len(tables["target_emb"]),
+        share_embeddings=sharing(tables),
+    )
+    facts, hint = {}, ""
+    if config.source_space_embedding:
+        spaces = len(tensors.get("target_space_embedding.kernel", ()))
+        tensors["target_space_embedding.kernel"] = space(tensors, space_id or 0)
+        facts["target_space_id"] = space_id or 0
+        hint = "" if space_id is not None else hint_at_space(spaces)
+    vocabularies, tokenizer = read_tokenizer(path.parent, vocab, config, options.number("vocab_divisor", 1))
+    return Converted.of(
+        "tensor2tensor",
+        config,
+        TABLE.read({**tensors, **tables}, config),
+        # Its beam search is the paper's; translations may be empty.
+        paper_generation_config(pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD),
+        tokenizer,
+        files=files(path),
+        facts=facts,
+        target_tokens=vocabularies[1] if vocabularies else (),
+        hint=hint,
+    )
+
+
+def hint_at_space(spaces: int) -> str:
+    return (
+        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
+        f"pass --target-space-id N, from 0 to {spaces - 1}: in early versions it was that of the target language."
+    )
+
+
+def canonical(variables: Mapping[str, torch.Tensor], scope: str) -> dict[str, torch.Tensor]:
+    """Variables under the table's names: norms are called "norm", whichever scope they are in."""
+    tensors = {}
+    for name, tensor in variables.items():
+        if "kv_transform" in name:
+            raise ConversionError(
+                f"{name}: this checkpoint is from before tensor2tensor 1.4 (November 2017), whose layout is not "
+                "supported."
+            )
+        name = name.removeprefix(MODEL).removeprefix("body/").replace("/", ".")
+        norm = re.sub(rf"{scope}\.layer_norm\.layer_norm_", "norm.", name)
+        tensors[norm.replace("norm.scale", "norm.kernel") if norm != name else name] = tensor
+    return tensors
+
+
+def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """input_emb [V_source, D], target_emb and softmax [V_target, D]; removes their shards from `tensors`.
+
+    The names say which of them are one matrix: if the vocabularies differ in size, tensor2tensor does not do what
+    hparams.json says. A matrix of V rows is divided into n shards, of which the first V % n have one row more.
+
+    Raises:
+        ConversionError: shards are missing, or the embeddings are not those of a model from text to text.
+    """
+    shards: dict[tuple[int, int, str], dict[int, torch.Tensor]] = {}
+    for name in [name for name in tensors if SHARD.fullmatch(name)]:
+        rows, width, table, number = SHARD.fullmatch(name).groups()
+        shards.setdefault((int(rows), int(width), table), {})[int(number)] = tensors.pop(name)
+    tables: dict[str, dict[int, torch.Tensor]] = {}
+    for (rows, width, table), parts in shards.items():
+        n = len(parts)
+        shapes = [[rows // n + (i < rows % n), width] for i in range(n)]
+        if [list(parts[i].shape) if i in parts else None for i in range(n)] != shapes:
+            raise ConversionError(
+                f"symbol_modality_{rows}: shards of {table} are missing, or do not have the shapes {shapes}."
+            )
+        tables.setdefault(table, {})[rows] = torch.cat([parts[i] for i in range(n)])
+    shared = tables.get("shared", {})  # by size, if there are two vocabularies
+    sources, targets = tables.get("input_emb", shared), tables.get("target_emb", shared)
+    softmax = tables.get("softmax", shared)
+    target = next(iter(softmax), None)
+    source = next((rows for rows in sources if rows != target), target)
+    if len(softmax) == 1 and sources.keys() | targets.keys() == {source, target} and target in targets:
+        return {"input_emb": sources[source], "target_emb": targets[target], "softmax": softmax[target]}
+    listed = [f"{table} ({rows} tokens)" for table, sizes in sorted(tables.items()) for rows in sorted(sizes)]
+    raise ConversionError(
+        f"The checkpoint has the embeddings {', '.join(listed) or 'none'}, not those of a model from text to text."
+    )
+
+
+def space(tensors: Mapping[str, torch.Tensor], number: int) -> torch.Tensor:
+    """The vector that is added to the source for one target space, [1, D]."""
+    kernel = tensors.get("target_space_embedding.kernel")
+    if kernel is None or kernel.dim() != 2:
+        raise ConversionError("hparams.json asks for a target_space_embedding, but the checkpoint has none.")
+    if not isinstance(number, int) or not 0 <= number < len(kernel):
+        raise ConversionError(
+            f"--target-space-id {shown(number)}: the target spaces of this model are 0 to {len(kernel) - 1}."
+        )
+    return kernel[number : number + 1]
+
+
+def sharing(tables: Mapping[str, torch.Tensor]) -> str:
+    """`share_embeddings`. If the embeddings share a matrix and the softmax has its own, both are kept."""
+    if tables["target_emb"] is not tables["softmax"]:
+        return "none"
+    return "all" if tables["input_emb"] is tables["target_emb"] else "target"
+
+
+def read_settings(options: Options) -> dict[str, Any]:
+    """The configuration, except for what the embeddings show.
+
+    Raises:
+        ConversionError: options are not supported; all are named.
+    """
+    for name, allowed in MUST_BE.items():
+        options.only(name, *allowed, default=allowed[0])
+    options.off(*MUST_BE_OFF)
+    areas = max(options.number("max_area_width", 1), options.number("max_area_height", 1))
+    if options.number("num_area_layers") and areas > 1:
+        options.refuse("num_area_layers, attention to areas (supported: 0)")
+    for name in ("hidden_size", "filter_size", "num_encoder_layers", "num_decoder_layers", "num_hidden_layers"):
+        options.number(name)
+    settings = {**FIELDS.read(options), "norm_position": norm_position(options)}
+    settings |= head_widths(options)
+    if settings["position_encoding"] == "learned":
+        settings["max_position_embeddings"] = options.number("max_length")
+    options.finish()
+    return settings
+
+
+def norm_position(options: Options) -> str | None:
+    before = options.take("layer_preprocess_sequence", "none")
+    after = options.take("layer_postprocess_sequence", "dan")
+    position = SEQUENCES.get(tuple(str(steps).replace("none", "").replace("d", "") for steps in (before, after)))
+    if position is None:
+        options.refuse(
+            f"layer_preprocess_sequence={shown(before)} with layer_postprocess_sequence={shown(after)} (supported: "
+            "'none' with 'dan', 'n' with 'da')"
+        )
+    return position
+
+
+def head_widths(options: Options) -> dict[str, int]:
+    """d_k and d_v of our configuration, where they are not d_model / heads."""
+    d_model, heads = options.number("hidden_size"), options.number("num_heads", 8)
+    widths = {}
+    for ours, name in (("d_k", "attention_key_channels"), ("d_v", "attention_value_channels")):
+        channels = options.number(name) or d_model
+        if not heads or channels % heads:
+            options.refuse(f"{name} or hidden_size of {channels} with num_heads={heads} (supported: a multiple)")
+        elif channels != d_model:
+            widths[ours] = channels // heads
+    return widths
+
+
+def read_tokenizer(folder: Path, given: Sequence[Path] | None, config: VaswaniConfig, divisor: int):
+    """The tokens of source and target, and the tokenizer, from one vocabulary file or two; nothing without a file.
+
+    Of two files in `folder`, their sizes tell which is the source's. The embeddings have as many rows as the vocabulary
+    tokens, rounded up to a multiple of `divisor`.
+
+    Raises:
+        ConversionError: a file is not a vocabulary or not the model's, or the sizes do not tell.
+    """
+    paths = list(given or sorted(folder.glob("vocab.*.subwords*")))
+    if not paths:
+        return None, None
+    rows = (config.vocab_size, config.decoder_vocab_size)
+    tokens = {path: t2t_vocabulary(path).tokens for path in paths}
+    pairs = [(paths[0], paths[-1])] if given or len(paths) == 1 else list(itertools.permutations(paths, 2))
+    fitting = [pair for pair in pairs if all(fits(len(tokens[p]), n, divisor) for p, n in zip(pair, rows, strict=True))]
+    if len(paths) > 2 or len(fitting) != 1:
+        listed = ", ".join(f"{path.name} ({len(tokens[path])} tokens)" for path in paths)
+        raise ConversionError(
+            f"The model has {rows[0]} source and {rows[1]} target tokens, which does not tell how these vocabularies "
+            f"belong to it: {listed}. Pass --vocab FILE, or --vocab SOURCE_FILE TARGET_FILE."
+        )
+    source, target = fitting[0]
+    return (tokens[source], tokens[target]), t2t_subwords(*dict.fromkeys((source, target)))
+
+
+def fits(tokens: int, rows: int, divisor: int) -> bool:
+    return rows == -(-tokens // max(divisor, 1)) * max(divisor, 1)

@@ -1,0 +1,1 @@
+"""Makes `hub_server` importable in the folders below."""
