@@ -1,7 +1,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow check types format constraints
+.PHONY: help install test test-slow check types docs format constraints
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ check: ## Lint and check the formatting, changing nothing
 
 types: ## Check the types of what the library shows to the outside
 	$(PYTHON) -m ty check
+
+docs: ## Build the API reference, with the guides as its chapters, in build/docs
+	$(PYTHON) -m pdoc --output-directory build/docs vaswani_transformer training conversion benchmarks
 
 format: ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .

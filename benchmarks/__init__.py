@@ -1,0 +1,4 @@
+"""What is measured, against whom, with the recorded results.
+
+.. include:: README.md
+"""

@@ -1,4 +1,4 @@
-"""Checkpoints of other toolkits in, ours out to runtimes.
+"""Converts checkpoints from other toolkits to ours, and ours to other runtimes.
 
 python -m conversion TOOLKIT SOURCE OUT           a checkpoint of another toolkit, to a folder of ours
 python -m conversion to-RUNTIME CHECKPOINT OUT    a checkpoint of ours, to a folder for another runtime
@@ -109,7 +109,7 @@ def add_runtime(commands, name: str, what: str):
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m conversion", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="vaswani convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="toolkit", required=True, metavar="TOOLKIT")
     for name, what in TOOLKITS.items():

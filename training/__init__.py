@@ -1,1 +1,4 @@
-"""Training from scratch: `python -m training.train RECIPE`, or `accelerate launch -m training.train RECIPE`."""
+"""Training from scratch: `vaswani train RECIPE`, or `accelerate launch -m training.train RECIPE`.
+
+.. include:: README.md
+"""

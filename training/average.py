@@ -1,4 +1,4 @@
-"""The mean of checkpoints (section 6.1), in float32.
+"""Averages checkpoints (section 6.1 of the paper), in float32.
 
 python -m training.average OUTPUT.safetensors RUN --last 5                  # the last five checkpoints of a run
 python -m training.average OUTPUT.safetensors CHECKPOINT CHECKPOINT ...     # safetensors files, or folders of them
@@ -66,7 +66,7 @@ def load_weights(path: Path) -> dict[str, torch.Tensor]:
             raise ValueError(
                 f"{path} is a pickle, which can run code when it is read; only safetensors files are averaged."
             ) from error
-        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
+        raise ValueError(f"{path} is damaged, or is not a safetensors file: {error}") from error
 
 
 def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], others: dict[str, torch.Tensor]):
@@ -94,8 +94,10 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
         for folder in run.glob("checkpoint-*")
         if folder.name.removeprefix("checkpoint-").isdigit()
     }
-    if count < 1 or len(steps) < count:
-        raise ValueError(f"{run} has {len(steps)} checkpoints; --last {count} needs between 1 and that many.")
+    if not steps:
+        raise ValueError(f"There are no checkpoints in {run}.")
+    if not 1 <= count <= len(steps):
+        raise ValueError(f"{run} has {len(steps)} checkpoints; --last must be from 1 to {len(steps)}.")
     return [steps[step] for step in sorted(steps)][-count:]
 
 

@@ -1,4 +1,4 @@
-"""Scores a model on test sets. Every score is named as what it is, with its signature and 95% confidence.
+"""Scores a model on test sets. Each score comes with its name, its signature and a 95% confidence interval.
 
 python -m training.evaluate MODEL --recipe training/recipes/mini-en-de.yaml --data DATA   # a recipe's test sets
 python -m training.evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz     # columns of TSV files
@@ -103,7 +103,8 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
     if arguments.source:
         sides = [list(read_lines(path)) for path in (arguments.source, arguments.reference)]
         if len(sides[0]) != len(sides[1]):
-            raise ValueError(f"{arguments.source} has {len(sides[0])} lines, {arguments.reference} {len(sides[1])}.")
+            counts = f"{arguments.source} has {len(sides[0])} lines, {arguments.reference} {len(sides[1])}"
+            raise ValueError(f"{counts}; they must match line by line.")
         add(arguments.source.name, list(zip(*sides, strict=True)), arguments.source)
     if not sets:
         raise ValueError(f"{arguments.recipe} names no test sets (data.test).")

@@ -2,7 +2,7 @@
 
 python -m training.grid training/grids/mini-en-de.yaml --data DATA --output RUNS --results RESULTS.json --jobs 2
 
-An interrupted grid goes on where it stopped: finished runs are not repeated. A grid is a YAML file:
+An interrupted grid continues where it stopped: finished runs are not repeated. A grid is a YAML file:
 
 recipe: ../recipes/mini-en-de.yaml
 set: [optimisation.max_steps=600]           # for all runs
@@ -73,7 +73,8 @@ class Grid:
             self.running.add(process)
             code = process.wait()
             self.running.discard(process)
-        print(f"{name}: {'finished' if code == 0 else f'ended with {code}; see {folder}/output.txt'}", flush=True)
+        outcome = "finished" if code == 0 else f"failed (exit status {code}); its output is in {folder}/output.txt"
+        print(f"{name}: {outcome}", flush=True)
 
     def results(self, runs: dict[str, list[str]], reasons: dict[str, str]) -> list[dict]:
         """What is recorded of each finished run."""
@@ -113,9 +114,11 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("grid", type=Path)
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
-    parser.add_argument("--results", type=Path, help="a JSON file of what each finished run reached")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the processor's threads")
+    parser.add_argument("--results", type=Path, help="JSON file for the results of each finished run")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the CPU's threads")
     arguments = parser.parse_args(arguments)
+    if arguments.jobs < 1:
+        parser.error("--jobs must be at least 1")
     try:
         recipe, runs, reasons = read_grid(arguments.grid)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""How likely a model finds given translations: the log-probability of each, in nats.
+"""Scores given translations: how likely the model thinks each one is (log-probability, in nats).
 
 python -m training.likelihood MODEL pairs.tsv                        # source and translation, between tabs
 python -m training.likelihood MODEL --source test.en --target test.de
@@ -64,18 +64,21 @@ def main(arguments: list[str] | None = None):
     options = parser.parse_args(arguments)
     if bool(options.pairs) == bool(options.source) or bool(options.source) != bool(options.target):
         parser.error("give either a TSV file, or --source and --target")
+    if options.batch_size < 1:
+        parser.error("--batch-size must be at least 1")
     try:
         target = str(options.target) if options.target else None
         pairs = read_pairs(Source(path=str(options.pairs or options.source), target_path=target))
+        if not pairs:
+            raise ValueError(f"{options.pairs or options.source} has no pairs.")
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     likelihoods = log_likelihoods(model, tokenizer, pairs, options.batch_size)
     for total, tokens in likelihoods:
         print(f"{total:.4f}\t{total / tokens:.4f}")
-    nats, tokens = (sum(column) for column in zip(*likelihoods, strict=True)) if likelihoods else (0.0, 0)
-    if tokens:
-        print(f"{len(pairs):,} pairs, {tokens:,} tokens: {-nats / tokens:.4f} nats a token", file=sys.stderr)
+    nats, tokens = (sum(column) for column in zip(*likelihoods, strict=True))
+    print(f"{len(pairs):,} pairs, {tokens:,} tokens: {-nats / tokens:.4f} nats a token", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,13 @@ def iterate_pairs(source: Source, folder: str | Path = ".", streaming: bool = Fa
         ValueError: a line has too few columns, two files differ in length, or the text is not UTF-8; the message names
             file and line.
     """
-    for row in _rows(source, Path(folder), streaming):
-        if not source.tags or row[2] in source.tags:
-            yield row[:2]
+    try:
+        for row in _rows(source, Path(folder), streaming):
+            if not source.tags or row[2] in source.tags:
+                yield row[:2]
+    except FileNotFoundError as error:
+        missing = error.filename or source.title
+        raise FileNotFoundError(f"No such file: {missing}. The folder of the data is given with --data.") from error
 
 
 def read_pairs(source: Source, folder: str | Path = ".") -> list[Pair]:

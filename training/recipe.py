@@ -223,12 +223,18 @@ class Recipe(Part):
 def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
     """Reads a recipe, by its path or the name of one that ships; `overrides` are `key.of.value=yaml`.
 
+    A trained model's training.json holds its recipe and can be given, too.
+
     Raises:
         FileNotFoundError: the file, or one that it extends, does not exist.
         ValueError: it is not YAML, or a key is unknown, missing, of the wrong type or contradicts another; all are
             named at once.
     """
-    values = _read(_shipped(Path(path)))
+    path = _shipped(Path(path))
+    if not path.is_file():
+        names = ", ".join(sorted(shipped.stem for shipped in RECIPES.glob("*.yaml")))
+        raise FileNotFoundError(f"There is no recipe {path}. Included are {names} and table3/*.")
+    values = _read(path)
     for override in overrides:
         _override(values, override)
     try:
@@ -292,7 +298,7 @@ def _complete_columns(source: Source, recipe: Recipe):
 def _override(values: dict, override: str):
     key, separator, text = override.partition("=")
     if not separator:
-        raise ValueError(f"--set expects KEY=VALUE, not {override!r}.")
+        raise ValueError(f"--set expects KEY=VALUE, for example optimisation.max_steps=100; not {override!r}.")
     target, where = values, "the recipe"
     for part in key.split("."):
         if isinstance(target, list):
@@ -345,6 +351,8 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
         raise ValueError(f"{path} is not YAML: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} is not a recipe: keys and values are expected.")
+    if isinstance(values.get("recipe"), dict):  # a checkpoint's training.json
+        values = values["recipe"]
     extended, is_reversed = values.pop("extends", None), values.pop("reversed", False)
     if extended is None and not is_reversed:
         return values
@@ -378,7 +386,7 @@ def _merge(below: Any, above: Any) -> Any:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.recipe", description="Checks a recipe and prints it whole."
+        prog="python -m training.recipe", description="Checks a recipe and prints it with all defaults filled in."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")

@@ -1,4 +1,4 @@
-"""Makes the checkpoint that is released of a finished run, and its card of recorded facts.
+"""Turns a finished run into a checkpoint for release, and writes its model card.
 
 python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, curves
 python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
@@ -28,6 +28,8 @@ TEMPLATE = Path(__file__).with_name("card_template.md")
 
 def release_weights(run: Path, checkpoint: Path):
     """The run's averaged model with its weights in half precision, which load as float32."""
+    if not (run / "model" / "config.json").is_file():
+        raise ValueError(f"{run} holds no finished run: {run / 'model'} is missing.")
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)

@@ -305,13 +305,21 @@ class Run:
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="vaswani train", description=__doc__.splitlines()[0])
     parser.add_argument("recipe", type=Path, help="a YAML file, or the name of one that ships, such as mini-en-de")
-    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
+    parser.add_argument(
+        "--data", type=Path, default=Path("."), help="the folder with the data; the recipe's paths start there"
+    )
     parser.add_argument(
         "--output", type=Path, required=True, help="run folder; an existing run in it is resumed", metavar="RUN"
     )
-    parser.add_argument("--cache", type=Path, help="folder for tokenised text that runs may share; default: RUN/cache")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. optimisation.max_steps=100"
+        "--cache", type=Path, help="folder for tokenised text, which runs can share; default: RUN/cache"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value, e.g. optimisation.max_steps=100",
     )
     options = parser.parse_args(arguments)
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""What becomes of lines as users type them: addresses, placeholders, tags, capitals, typing errors, several sentences.
+"""Tests a model on lines as users type them: addresses, placeholders, tags, capitals, typing errors, several sentences.
 
 lines/{en,de,fr}.tsv hold 200 lines each, written for this purpose: their kind, the text, and what a translation has to
 keep. None of them is in any training data.
@@ -116,9 +116,7 @@ def main(arguments: list[str] | None = None):
         language = options.source_language or source_language(options.model)
         lines = lines_of(language or "")
         if not lines:
-            raise ValueError(
-                f"there are no lines in {language or 'the language'}; --source-language takes en, de or fr"
-            )
+            raise ValueError(f"There are no test lines for {language!r}. --source-language can be en, de or fr.")
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
         parser.error(str(error))

@@ -1,6 +1,8 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), Hugging Face-native and trained.
 
 Importing this package registers the model with transformers' Auto classes, and the task "translation" with `pipeline`.
+
+.. include:: ../README.md
 """
 
 import sys
@@ -57,4 +59,5 @@ def _runs_the_command() -> bool:
 
 
 if not _runs_the_command():
-    import_module(".registration", __name__)
+    _registration = import_module(".registration", __name__)
+    globals().update({name: getattr(_registration, name) for name in _registration.__all__})

@@ -158,7 +158,7 @@ class BeamSearch:
         self.finished = both.pick(both.scores.topk(self.num_beams, dim=-1).indices)
 
     def keep_running(self, candidates: Hypotheses, ended: torch.Tensor):
-        """The best n of those that did not end, by log P."""
+        """Prunes: keeps the best n of those that did not end, by log P."""
         scores, chosen = candidates.scores.masked_fill(ended, IMPOSSIBLE).topk(self.num_beams, dim=-1)
         self.running = replace(candidates.pick(chosen), scores=scores)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
@@ -120,7 +121,13 @@ def _some(names: set[str] | list[str], shown: int = 3) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """An error's first paragraph on one line; transformers' advice after it is for programmers."""
+    """An error in plain words where they are known, else its first paragraph; the rest is for programmers."""
+    if isinstance(error, SafetensorError):
+        return f"its weights are damaged or incomplete ({error}). Download or copy them again."
+    if "backend tokenizer" in str(error):
+        return "tokenizer.json is missing."
+    if "Unrecognized configuration class" in str(error):
+        return "it is not a translation model that this package can load."
     if "trust_remote_code" in str(error):
         return "it would have to run code of its own, which is never done here."
     return " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__

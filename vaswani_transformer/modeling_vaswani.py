@@ -2,11 +2,12 @@
 
 The file climbs Figure 1 from its bottom to its top:
 
-| Figure 1                      | paper      | here                               | in the state dict                 |
+| Figures 1 and 2               | paper      | here                               | in the state dict                 |
 |-------------------------------|------------|------------------------------------|-----------------------------------|
 | Input, Output Embedding       | 3.4        | `look_up`                          | shared, embed_tokens              |
-| Positional Encoding           | 3.5        | `sinusoidal_positions`             | nothing: computed for any length  |
-| (Masked) Multi-Head Attention | 3.2, eq. 1 | `VaswaniAttention`                 | self_attn, cross_attn             |
+| Positional Encoding           | 3.5        | `sinusoidal_positions`             | computed, for any length          |
+| Scaled Dot-Product Attention  | eq. 1      | `scaled_dot_product_attention`     | nothing                           |
+| (Masked) Multi-Head Attention | 3.2.2      | `VaswaniAttention`                 | self_attn, cross_attn             |
 | Feed Forward                  | 3.3, eq. 2 | `VaswaniFeedForward`               | feed_forward                      |
 | Add & Norm                    | 3.1, 5.4   | `VaswaniLayer.add_and_norm`        | self_attn_norm, feed_forward_norm |
 | Nx, left and right            | 3.1        | `VaswaniEncoder`, `VaswaniDecoder` | encoder, decoder                  |
@@ -151,6 +152,8 @@ def scaled_dot_product_attention(
     **kwargs,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1, called "eager" in the library.
+
+    This is what runs with `attn_implementation="eager"`; otherwise a faster kernel computes the same.
 
     query [B, H, T, K], key [B, H, S, K], value [B, H, S, V], mask [B, 1, T, S] -> [B, T, H, V], weights [B, H, T, S].
     """

@@ -59,8 +59,9 @@ def copy_code(folder: str | Path):
 
     tokenizer = folder / "tokenizer_config.json"
     settings = json.loads(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else {}
-    if settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
-        write_json(tokenizer, {**settings, "auto_map": TOKENIZER_AUTO_MAP})
+    names_code = name_of(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
+    if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
+        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings})
         shutil.copyfile(package / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
 

@@ -44,6 +44,7 @@ TABLE = Table(
 )
 
 PAD, EOS = 1, 2
+# Positions, sharing and vocabulary sizes depend on several options: see `read_config`.
 FIELDS = Fields(
     f"""
     d_model                     encoder_embed_dim = decoder_embed_dim

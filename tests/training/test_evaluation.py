@@ -386,7 +386,7 @@ def test_the_last_checkpoints_of_a_run(run, tmp_path):
     for arguments, message in (
         ([tmp_path / "run"], "say how many of them with --last N"),
         ([tmp_path / "run", "--last", 5], "has 4 checkpoints"),
-        ([tmp_path / "run", "--last", 0], "--last 0 needs between 1"),
+        ([tmp_path / "run", "--last", 0], "--last must be from 1 to 4"),
         ([tmp_path / "run", tmp_path / "run", "--last", 1], "nothing else"),
     ):
         status, _, err = run(average, tmp_path / "other.safetensors", *arguments)

@@ -45,3 +45,9 @@ def test_wrong_grids_are_refused_before_anything_runs(tmp_path, text, message):
     (folder / "grid.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_grid(folder / "grid.yaml")
+
+
+def test_no_jobs_are_no_grid(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        grid.main([str(tmp_path / "grid.yaml"), "--output", str(tmp_path), "--jobs", "0"])
+    assert "--jobs must be at least 1" in capsys.readouterr().err

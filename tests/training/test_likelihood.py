@@ -44,7 +44,17 @@ def test_the_command_takes_a_table_or_two_files(tmp_path, capsys, monkeypatch):
     )
     assert capsys.readouterr().out == table.out and table.out.count("\n") == 3
     assert "3 pairs" in table.err and "nats a token" in table.err
-    for wrong in ([], ["a.tsv", "--source", "b", "--target", "c"], ["--source", "a"], [str(tmp_path / "none.tsv")]):
+    (tmp_path / "empty.tsv").write_text("")
+    empty, batch = [str(tmp_path / "empty.tsv")], [str(tmp_path / "pairs.tsv"), "--batch-size", "0"]
+    for wrong in (
+        empty,
+        batch,
+        [],
+        ["a.tsv", "--source", "b", "--target", "c"],
+        ["--source", "a"],
+        [str(tmp_path / "none.tsv")],
+    ):
         with pytest.raises(SystemExit):
             likelihood.main([str(tiny_checkpoint()), *wrong])
-    assert "none.tsv" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "none.tsv" in errors and "has no pairs" in errors and "--batch-size must be at least 1" in errors
