@@ -73,7 +73,12 @@ class Grid:
             self.running.add(process)
             code = process.wait()
             self.running.discard(process)
-        outcome = "finished" if code == 0 else f"failed (exit status {code}); its output is in {folder}/output.txt"
+        if code == 0:
+            outcome = "finished"
+        elif self.stopped:
+            outcome = "stopped; the same command resumes it"
+        else:
+            outcome = f"failed (exit status {code}); its output is in {folder}/output.txt"
         print(f"{name}: {outcome}", flush=True)
 
     def results(self, runs: dict[str, list[str]], reasons: dict[str, str]) -> list[dict]:
