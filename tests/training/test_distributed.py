@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_data import arguments, copy_run, finish, interrupt, logged, run_here, start, write_toy
+from toy_data import arguments, copy_run, finish, interrupt, logged, run_here, start
 
 from training import train
 
@@ -30,16 +30,6 @@ FSDP = {
     "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
     "FSDP_TRANSFORMER_CLS_TO_WRAP": "VaswaniEncoderLayer,VaswaniDecoderLayer",
 }
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return write_toy(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,9 @@ from functools import partial
 import pytest
 from matplotlib import image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from toy_data import arguments, finish, logged, start, write_toy
+from toy_data import arguments, finish, logged, start
 
 from training.report import Report, duration, plot_curves
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return write_toy(tmp_path_factory.mktemp("data"))
 
 
 def use_terminal(name):

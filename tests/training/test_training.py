@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import random
-import shutil
 import signal
 import sys
 import time
@@ -15,18 +13,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.nn.functional import kl_div
-from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start, write_toy
+from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import train
 from training.average import average_checkpoints
 from training.batches import Place
 from training.checkpoint import CheckpointError, checkpoints, is_damaged
-from training.files import whole_file, whole_folder
 from training.meter import DivergenceError
-from training.optimisation import build_optimisers, divergence, hide_averages, learning_rate
-from training.recipe import Optimisation, load_recipe
+from training.optimisation import hide_averages
+from training.recipe import load_recipe
 from training.report import Report
 from training.train import Run
 
@@ -35,16 +31,6 @@ PROGRESS = ("step", "epoch", "batch", "losses", "seconds")
 
 
 STEPS = 12  # of the toy recipe, which saves at 3, 6, 9 and 12 and logs at 2, 4, ...
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return write_toy(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="module")
@@ -86,39 +72,6 @@ def assert_same_run(run: Path, expected: Path):
         weights, others = (load_file(each / folder / "model.safetensors") for each in (run, expected))
         assert weights.keys() == others.keys()
         assert all(torch.equal(weights[name], others[name]) for name in others), folder
-
-
-# The schedule and the optimisers -------------------------------------------------------------------------------------
-
-
-def test_learning_rate_is_equation_3():
-    settings = Optimisation(warmup_steps=4000)
-    for step in (1, 100, 3999, 4000, 4001, 100_000):
-        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-        assert learning_rate(step, 512, settings) == pytest.approx(expected, rel=1e-12)
-    assert learning_rate(4000, 512, settings) == pytest.approx(6.9877e-4, rel=1e-4)  # its peak
-    assert learning_rate(10, 512, Optimisation(learning_rate_scale=2.0)) == 2 * learning_rate(10, 512, Optimisation())
-
-
-def test_cooldown_reaches_zero_after_the_last_step():
-    plain, cooled = Optimisation(max_steps=1000), Optimisation(max_steps=1000, cooldown_steps=100)
-    assert learning_rate(900, 512, cooled) == learning_rate(900, 512, plain)
-    assert learning_rate(951, 512, cooled) == pytest.approx(0.5 * learning_rate(951, 512, plain))
-    assert learning_rate(1000, 512, cooled) == pytest.approx(0.01 * learning_rate(1000, 512, plain))
-
-
-def test_adam_is_the_papers_and_muon_takes_the_matrices_inside_the_layers(tiny_model):
-    model = tiny_model()
-    (adam,) = build_optimisers(model, Optimisation())
-    assert (adam.defaults["betas"], adam.defaults["eps"], adam.defaults["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
-    adam, muon = build_optimisers(model, Optimisation(optimiser="muon"))
-    of_muon = {id(p) for group in muon.param_groups for p in group["params"]}
-    of_adam = {id(p) for group in adam.param_groups for p in group["params"]}
-    parameters = dict(model.named_parameters())
-    assert of_muon | of_adam == set(map(id, parameters.values())) and not of_muon & of_adam
-    inside = {name for name in parameters if "layers." in name and name.endswith("weight") and "norm" not in name}
-    assert {name for name in parameters if id(parameters[name]) in of_muon} == inside
-    assert muon.defaults["weight_decay"] == 0
 
 
 # A whole run ---------------------------------------------------------------------------------------------------------
@@ -306,6 +259,21 @@ def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
 
 
+def test_schedule_free_resumes_where_it_was_and_saves_its_averages(toy, cache, tmp_path):
+    settings = ["optimisation.optimiser=schedule_free", "checkpointing.average_last=1"]
+    for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
+        run = run_here(toy, output, f"optimisation.max_steps={steps}", *settings, cache=cache)
+    assert logged(tmp_path / "run") == pytest.approx(logged(tmp_path / "whole"), rel=1e-5)
+    [group] = run.optimisers[0].param_groups
+    assert group["k"] == 6 and not group["train_mode"]
+    saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    for name, weight in run.model.named_parameters():
+        if name in saved:
+            torch.testing.assert_close(saved[name], weight)
+    hide_averages(run.optimisers)
+    assert any(not torch.equal(saved[name], weight) for name, weight in run.model.named_parameters() if name in saved)
+
+
 def test_bpe_dropout_cuts_each_epochs_tokens_anew(toy, cache, tmp_path):
     overrides = ["data.bpe_dropout=0.3", "optimisation.max_steps=1"]
     run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
@@ -344,15 +312,6 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
     # Fused attention draws other dropout masks.
     tolerance = 0.1 if tolerance is None else tolerance
     assert logged(tmp_path) == pytest.approx(expected, rel=tolerance, abs=0)
-
-
-def test_divergence_is_the_mean_of_both_of_kullback_and_leibler():
-    first, second = torch.randn(2, 2, 3, 7)
-    counted = torch.tensor([[True, True, True], [True, False, False]])
-    p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
-    both = (kl_div(p, q, reduction="none", log_target=True) + kl_div(q, p, reduction="none", log_target=True)) / 2
-    found = divergence(torch.cat([first, second]), counted)
-    assert found.item() == pytest.approx(both.sum(dim=-1)[counted].sum().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -464,121 +423,3 @@ def test_data_that_is_not_there_ends_in_a_sentence(toy, tmp_path):
     code, text = finish(start(command, log), log)
     assert code == 2
     assert "none.tsv" in text and "Traceback" not in text
-
-
-def test_files_and_folders_are_written_whole_or_not_at_all(tmp_path):
-    for writer, content in ((whole_folder, "result/half"), (whole_file, "result.txt")):
-        with pytest.raises(RuntimeError), writer(tmp_path / Path(content).parts[0]) as partial:
-            (partial / "half" if partial.is_dir() else partial).write_text("...")
-            raise RuntimeError
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_takes_the_place_of_another(tmp_path):
-    for text in ("old", "new"):
-        with whole_folder(tmp_path / "result") as folder:
-            (folder / text).write_text(text)
-    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["result", "result/new"]
-
-
-# Power cuts and two at a time ----------------------------------------------------------------------------------------
-
-
-def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
-    """A power cut keeps names and loses contents that were not synced."""
-    events = []
-
-    def fsync(descriptor):
-        events.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
-
-    def replace(source, target):
-        events.append(("rename", str(target)))
-        original(source, target)
-
-    original = os.replace
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", replace)
-    with whole_file(tmp_path / "file") as partial:
-        partial.write_text("text")
-    folder = str(tmp_path)
-    assert events == [("sync", f"{folder}/file.partial"), ("rename", f"{folder}/file"), ("sync", folder)]
-    events.clear()
-    with whole_folder(tmp_path / "folder") as partial:
-        (partial / "inside").write_text("text")
-    synced = [("sync", f"{folder}/folder.partial/inside"), ("sync", f"{folder}/folder.partial")]
-    assert events == [*synced, ("rename", f"{folder}/folder"), ("sync", folder)]
-
-
-def test_a_checkpoint_is_pruned_only_when_the_next_is_on_the_disk(toy, cache, tmp_path, monkeypatch):
-    synced, removed = set(), []
-    original, remove = os.fsync, shutil.rmtree
-
-    def fsync(descriptor):
-        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-        original(descriptor)
-
-    def rmtree(path, *args, **kwargs):
-        if Path(path).name.startswith("checkpoint-") and Path(path).name[-1].isdigit():
-            removed.append((Path(path).name, {name for name in synced if name.endswith("model.safetensors")}))
-        remove(path, *args, **kwargs)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
-    run_here(toy, tmp_path, "checkpointing.average_last=1", cache=cache)
-    assert [name for name, _ in removed] == ["checkpoint-0000003", "checkpoint-0000006"]
-    for (_, files), newest in zip(removed, ("checkpoint-0000009", "checkpoint-0000012"), strict=True):
-        assert any(newest in name for name in files)
-
-
-@pytest.mark.parametrize("file", ["recipe.json", "tokenizer/tokenizer.json"])
-def test_an_empty_prepared_file_counts_as_missing(toy, cache, tmp_path, file):
-    overrides = ["optimisation.max_steps=2"]
-    run_here(toy, tmp_path, *overrides, cache=cache)
-    content = (tmp_path / file).read_bytes()
-    (tmp_path / file).write_bytes(b"")
-    run_here(toy, tmp_path, *overrides, cache=cache)
-    assert (tmp_path / file).read_bytes() == content
-
-
-def test_a_damaged_tokenizer_is_named(toy, cache, tmp_path):
-    run_here(toy, tmp_path, "optimisation.max_steps=1", cache=cache)
-    (tmp_path / "tokenizer" / "tokenizer.json").write_text("{")
-    with pytest.raises(ValueError, match=r"tokenizer is damaged .* Delete it"):
-        run_here(toy, tmp_path, "optimisation.max_steps=1", cache=cache)
-
-
-def test_a_torn_line_of_the_log_is_dropped(toy, cache, tmp_path):
-    run_here(toy, tmp_path, "optimisation.max_steps=4", cache=cache)
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(log.read_bytes() + b"\0" * 40 + b"\n")
-    run_here(toy, tmp_path, "optimisation.max_steps=6", cache=cache)
-    assert list(logged(tmp_path)) == [2, 4, 6]
-
-
-def test_two_runs_do_not_share_a_folder(toy, cache, tmp_path):
-    run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path / "run", cache)
-    log = tmp_path / "out"
-    code, text = finish(start(arguments(toy, tmp_path / "run", cache=cache), log), log)
-    assert code == 2 and "Another process is training in" in text and "Traceback" not in text
-    run.lock.release()
-
-
-def test_control_c_while_data_are_prepared_ends_in_a_sentence(toy, tmp_path):
-    log, before = tmp_path / "out", partial(interrupt, 1, str(tmp_path / "run" / "tokenizer"), signal.SIGINT)
-    code, text = finish(start(arguments(toy, tmp_path / "run"), log, before=before), log)
-    assert code == 1 and "Stopped before the first step" in text and "Traceback" not in text
-
-
-def test_schedule_free_resumes_where_it_was_and_saves_its_averages(toy, cache, tmp_path):
-    settings = ["optimisation.optimiser=schedule_free", "checkpointing.average_last=1"]
-    for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
-        run = run_here(toy, output, f"optimisation.max_steps={steps}", *settings, cache=cache)
-    assert logged(tmp_path / "run") == pytest.approx(logged(tmp_path / "whole"), rel=1e-5)
-    [group] = run.optimisers[0].param_groups
-    assert group["k"] == 6 and not group["train_mode"]
-    saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
-    for name, weight in run.model.named_parameters():
-        if name in saved:
-            torch.testing.assert_close(saved[name], weight)
-    hide_averages(run.optimisers)
-    assert any(not torch.equal(saved[name], weight) for name, weight in run.model.named_parameters() if name in saved)

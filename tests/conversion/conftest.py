@@ -1,1 +1,0 @@
-"""Makes `hub_server` importable in the folders below."""
