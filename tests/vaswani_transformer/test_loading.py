@@ -1,6 +1,7 @@
 """`load` refuses what cannot be trusted to translate, and nothing that is opened ever runs code of its own."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hub_server import Hub
 from safetensors.torch import load_file, save_file
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 from transformers import AutoTokenizer
@@ -169,6 +171,25 @@ def test_code_in_a_checkpoint_is_never_run_nor_asked_about(door, trap):
     assert not evidence.exists()
     assert "y/N" not in result.stdout + result.stderr
     if door != "info":  # which reads the shapes in the file, and needs no class for that
+        assert result.returncode != 0
+
+
+@pytest.mark.parametrize("door", ["translate", "info", "load_tokenizer"])
+def test_code_in_a_repository_of_the_hub_is_never_run_nor_asked_about(door, trap, tmp_path):
+    folder, evidence = trap
+    with Hub() as hub:
+        hub.repos["eve/trap"] = repo = {"private": False, "refs": {}, "commits": {}}
+        hub.commit(repo, "main", {path.name: path.read_bytes() for path in folder.iterdir()}, None)
+        result = subprocess.run(
+            [sys.executable, "-c", f"import sys\nfolder = sys.argv[1]\n{DOORS[door]}", "eve/trap"],
+            env={**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"},
+            input="y\n1\nyes\n" * 9, cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        hub.shutdown()
+    assert hub.asked("GET .*/config.json"), result.stderr
+    assert not evidence.exists()
+    assert "y/N" not in result.stdout + result.stderr
+    if door != "info":
         assert result.returncode != 0
 
 

@@ -81,7 +81,7 @@ def translate(
 
 
 def check_n_best(n_best: int, beams: int | None):
-    if beams is not None and n_best > beams:
+    if isinstance(beams, int) and n_best > beams:  # `generate` refuses what a generation_config.json has in its place
         raise typer.BadParameter(
             f"{n_best} translations need a beam of at least {n_best}, and it is {beams}: add --beams {n_best}.",
             param_hint="--n-best",

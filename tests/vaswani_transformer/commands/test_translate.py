@@ -1,6 +1,8 @@
 """`vaswani translate`, on a model that knows six sentences by heart."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,7 +145,8 @@ def test_language_picks_what_ships(vaswani, shipped):
 
 
 def test_threads(folder):
-    load_pipeline(str(folder), "cpu", "auto", threads=2)
+    arguments = ["translate", "--checkpoint", str(folder), "--device", "cpu", "--threads", "2", SOURCES[0]]
+    assert lines(CliRunner().invoke(commands.app, arguments)) == TARGETS[:1]
     assert torch.get_num_threads() == 2  # the fixture `seed` makes it 1 again
 
 
@@ -257,14 +260,17 @@ def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypat
     assert "learned positions for only 40" in result.stderr
 
 
-def test_search_settings_that_cannot_be_used_are_a_message(translate, loaded, monkeypatch):
-    def refuse(**inputs):
-        raise ValueError("num_beams is 0")
-
-    monkeypatch.setattr(loaded.model, "generate", refuse)
-    result = translate(SOURCES[0])
-    assert result.exit_code == 1
-    assert f"{ABOUT['name']} cannot translate: num_beams is 0" in result.stderr
+@pytest.mark.parametrize(
+    "bad", [{"num_beams": "four"}, {"num_beams": 0}, {"max_length": 10**9}, {"eos_token_id": 999}], ids=str
+)
+def test_settings_of_a_checkpoint_that_cannot_be_used_are_one_line(folder, tmp_path, bad):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    settings = json.loads((copy / "generation_config.json").read_text(encoding="utf-8"))
+    (copy / "generation_config.json").write_text(json.dumps({**settings, **bad}), encoding="utf-8")
+    result = CliRunner().invoke(commands.app, ["translate", "--checkpoint", str(copy), "--device", "cpu", SOURCES[0]])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {ABOUT['name']} cannot translate: ") and result.stderr.count("\n") == 1
+    assert next(iter(bad)) in result.stderr
 
 
 def test_output_that_cannot_be_written(translate, tmp_path):
