@@ -33,7 +33,9 @@ def translate_texts(
     was_training = model.training
     model.eval()
     try:
-        translate = TranslationPipeline(model=model, tokenizer=tokenizer, device=model.device)
+        # A model that accelerate has spread over devices stays where it is, and the library refuses to be told where.
+        device = None if hasattr(model, "hf_device_map") else model.device
+        translate = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
         results = translate.translate(texts, batch_size, progress, **generate_kwargs)
     finally:
         model.train(was_training)

@@ -9,7 +9,11 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
-from vaswani_transformer import TranslationPipeline, checkpoint_path, translate_texts
+from vaswani_transformer import (
+    TranslationPipeline,
+    checkpoint_path,
+    translate_texts,
+)
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -122,6 +126,16 @@ def test_translate_texts_keeps_the_order_the_empty_and_the_models_mode(translate
     translate.model.eval()
     assert result == [TARGETS[1], "", TARGETS[2], "", TARGETS[0]]
     assert sum(done) == len(sources)
+
+
+def test_translate_texts_takes_a_model_that_accelerate_has_placed(folder, translate, tmp_path):
+    parts = ["shared", "encoder", *(f"decoder.{part}" for part in ("embed_tokens", "embedding", "norm"))]
+    places = {**{f"model.{part}": "cpu" for part in parts}, "model.decoder.layers": "disk", "lm_head": "cpu"}
+    model = AutoModelForSeq2SeqLM.from_pretrained(
+        folder, dtype=torch.float32, device_map=places, offload_folder=tmp_path
+    )
+    assert model.hf_device_map
+    assert translate_texts(model, translate.tokenizer, SOURCES[:2]) == TARGETS[:2]
 
 
 def test_translate_texts_passes_settings_on_and_takes_nothing(translate):

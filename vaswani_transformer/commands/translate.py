@@ -125,10 +125,9 @@ class Translator:
         config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
         self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens (--max-source-length)"
-        if getattr(config, "position_encoding", None) == "learned":
-            positions = config.max_position_embeddings - config.position_offset
-            if positions < longest_line:
-                self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+        positions = getattr(config, "longest_sequence", None)
+        if positions is not None and positions < longest_line:
+            self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
         self.long_lines = self.refused_lines = 0
 
     def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
