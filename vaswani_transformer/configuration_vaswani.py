@@ -199,6 +199,17 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError(f"There is no preset {name!r}. Presets: {', '.join(PRESETS)}.")
         return cls(**{**PRESETS[name], **overrides})
 
+    @classmethod
+    def from_dict(cls, config_dict: dict, **kwargs):
+        """As the library's; the installed package leaves out which pipeline file a saved model carries.
+
+        `pipeline("translation", model=folder)` then takes the package's own pipeline, and needs no permission to run
+        code. The copy of this file in a repository on the Hub keeps it: there the pipeline is another file beside it.
+        """
+        if cls.__module__.startswith("vaswani_transformer."):
+            config_dict = {name: value for name, value in config_dict.items() if name != "custom_pipelines"}
+        return super().from_dict(config_dict, **kwargs)
+
     def __post_init__(self, **kwargs):
         # Filled in rather than left unset, because `get_text_config(decoder=True)` reads every `decoder_*` field.
         if self.decoder_vocab_size is None:

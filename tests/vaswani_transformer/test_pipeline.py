@@ -1,6 +1,7 @@
 """`pipeline("translation", ...)` and `TranslationPipeline`, on a model that knows six sentences by heart."""
 
 import json
+from pathlib import Path
 
 import datasets
 import pytest
@@ -11,6 +12,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 from vaswani_transformer import (
     TranslationPipeline,
+    VaswaniForConditionalGeneration,
     checkpoint_path,
     translate_texts,
 )
@@ -255,9 +257,12 @@ def test_task_by_name_needs_no_flag_where_the_package_is_imported():
     assert translate.task == "translation"
 
 
-def test_task_by_name_with_remote_code(folder):
-    translate = pipeline("translation", model=folder, trust_remote_code=True)
-    assert type(translate) is not TranslationPipeline, "the folder's own file was not used"
+@pytest.mark.parametrize("flags", [{}, {"trust_remote_code": True}], ids=["no flag", "trust_remote_code"])
+def test_a_saved_model_has_the_packages_pipeline_where_it_is_imported(folder, flags):
+    """As its model does; the file beside the weights is for those who have not installed the package."""
+    assert json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))["custom_pipelines"]
+    translate = pipeline("translation", model=folder, **flags)
+    assert (type(translate), type(translate.model)) == (TranslationPipeline, VaswaniForConditionalGeneration)
     assert texts(translate(SOURCES)) == TARGETS
 
 
