@@ -40,11 +40,11 @@ from .result import finish
 class Due(NamedTuple):
     """What a run does after a step."""
 
-    log: bool = False
-    validate: bool = False
-    translate: bool = False
-    save: bool = False
-    stop: bool = False
+    log: bool
+    validate: bool
+    translate: bool
+    save: bool
+    stop: bool
 
 
 class Run:
@@ -90,7 +90,7 @@ class Run:
         self.resume()
         self.report.start(self.place.step)
         self.meter.start()
-        due = Due()
+        due = Due(*5 * [False])
         for batch in self.batches(self.place):
             self.meter.add(batch, self.update(batch))
             self.place = batch.place_after

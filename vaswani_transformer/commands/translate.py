@@ -56,7 +56,9 @@ def translate(
     with failures_are_messages():
         lines, total = open_lines(text, input)
         translator = Translator(source, device, dtype, threads, batch_size, longest_line, settings)
-        check_n_best(n_best, beams or translator.pipeline.model.generation_config.num_beams or 1)
+        beams = beams or translator.pipeline.model.generation_config.num_beams or 1
+        if isinstance(beams, int):  # `generate` refuses what a generation_config.json may have in its place
+            check_n_best(n_best, beams)
         if not text and not input and sys.stdin.isatty():
             err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
         window = batch_size * SORTED_BATCHES if input else batch_size
@@ -81,7 +83,7 @@ def translate(
 
 
 def check_n_best(n_best: int, beams: int | None):
-    if isinstance(beams, int) and n_best > beams:  # `generate` refuses what a generation_config.json has in its place
+    if beams is not None and n_best > beams:
         raise typer.BadParameter(
             f"{n_best} translations need a beam of at least {n_best}, and it is {beams}: add --beams {n_best}.",
             param_hint="--n-best",
@@ -125,9 +127,10 @@ class Translator:
         config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
         self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens (--max-source-length)"
-        positions = getattr(config, "longest_sequence", None)
-        if positions is not None and positions < longest_line:
-            self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+        if getattr(config, "position_encoding", None) == "learned":
+            positions = config.max_position_embeddings - config.position_offset
+            if positions < longest_line:
+                self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
         self.long_lines = self.refused_lines = 0
 
     def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
