@@ -18,6 +18,7 @@ Where the toolkit has its own word for a value (`swish` for `silu`), `choices` t
 """
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
@@ -27,6 +28,10 @@ from huggingface_hub.errors import StrictDataclassError
 
 from vaswani_transformer import VaswaniConfig
 
+
+# Choices that several toolkits have.
+NORM_FIRST = {False: "post", True: "pre"}
+NOT = {False: True, True: False}
 
 SHORT = Repr()
 SHORT.maxlist = SHORT.maxtuple = SHORT.maxdict = 12
@@ -91,6 +96,20 @@ class Options:
             self.refuse(f"{name}={shown(value)} (supported: a number)")
             return default
         return value
+
+    def real(self, name: str, default: float) -> float:
+        """A number, however it is written.
+
+        Raises:
+            ConversionError: it is something else, or infinite.
+        """
+        value = self.take(name, default)
+        try:
+            if math.isfinite(number := float(value)):
+                return number
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise ConversionError(f"{name} is {shown(value)}, which is not a number.")
 
     def finish(self):
         """Ends here if anything was refused.

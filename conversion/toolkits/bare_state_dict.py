@@ -5,7 +5,7 @@ come the `config` and `ids` of a `reference.json` in the same folder, and then t
 """
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from ..converted import Converted, by_mean_log_probability
 from ..files.arrays import read_safetensors
 from ..files.folders import beside, checkpoint_in
 from ..files.pickles import load_pickle
-from ..files.text import read_json, read_lines
-from ..options import ConversionError, Fields, Options, shown
+from ..files.text import check_count, read_json, read_lines
+from ..options import ConversionError, Fields, Options, sharing, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
 
@@ -144,8 +144,7 @@ def read_tokenizer(
     sides = []
     for field, size in (("source_vocabulary", config.vocab_size), ("target_vocabulary", config.decoder_vocab_size)):
         tokens = read_lines(files[field])
-        if len(tokens) != size:
-            raise ConversionError(f"{files[field]} has {len(tokens)} tokens, the model has {size}.")
+        check_count(files[field], tokens, size)
         if wrong := [name for name, i in special.items() if i is not None and not 0 <= i < size]:
             raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
         before = () if config.bos_token_id is None else (config.bos_token_id,)
@@ -154,13 +153,7 @@ def read_tokenizer(
     return sides, choose(*sides, files["codes"], advice=advice)
 
 
-def count_layers(tensors: Iterable[str], prefix: str) -> int:
-    """How many different numbers follow `prefix` in names."""
-    return len({name[len(prefix) :].partition(".")[0] for name in tensors if name.startswith(prefix)})
-
-
 def shared(source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor) -> str:
     """`share_embeddings`, which a state dict shows by equal matrices."""
-    if not torch.equal(target, softmax):
-        return "none"
-    return "all" if torch.equal(source, target) else "target"
+    tied = torch.equal(target, softmax)
+    return sharing(tied and torch.equal(source, target), tied)
