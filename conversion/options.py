@@ -73,6 +73,11 @@ class Options:
         if value not in allowed:
             self.refuse(f"{name}={shown(value)} (supported: {', '.join(map(repr, allowed))})")
 
+    def must_be(self, table: Mapping[str, tuple]):
+        """`only` for each option of `table`. The first of its allowed values is the toolkit's default."""
+        for name, allowed in table.items():
+            self.only(name, *allowed, default=allowed[0])
+
     def off(self, *names: str):
         """Refuses each of these options that is set."""
         for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..options import ConversionError, shown
+from ..options import ConversionError
 from .arrays import read_npz
 from .folders import checkpoint_in, regular
 from .text import one_line, parse_yaml, read_lines, read_yaml, read_yaml_strings
@@ -78,16 +78,26 @@ def read_model(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, options
 
 
-def number(options: Mapping[str, Any], name: str, default: float) -> float:
-    """An option that is a number.
-
-    Raises:
-        ConversionError: it is something else.
-    """
-    try:
-        return float(options.get(name) or default)
-    except (TypeError, ValueError, OverflowError):
-        raise ConversionError(f"{name} is {shown(options[name])}, which is not a number.") from None
+def one_way(tensors: Mapping[str, torch.Tensor], options: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors as if nothing was tied, every matrix was stored the same way round, and no projection was missing."""
+    tensors = dict(tensors)
+    output = "decoder_ff_logit_out_W"
+    if "Wemb" in tensors:
+        tensors["encoder_Wemb"] = tensors["decoder_Wemb"] = tensors.pop("Wemb")
+    if output in tensors:  # the other way round, until 2018
+        tensors[f"{output}t"] = tensors.pop(output).mT
+    elif "decoder_Wemb" in tensors:
+        tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
+    stored = dict(tensors)  # layer 2 may share the tensors of 1, and layer 3 those stored as 2
+    for layer, kept in enumerate(list_of(options, "transformer-tied-layers"), start=1):
+        prefix = f"decoder_l{kept}_"
+        same = {name: tensor for name, tensor in stored.items() if name.startswith(prefix)}
+        tensors |= {f"decoder_l{layer}_{name.removeprefix(prefix)}": tensor for name, tensor in same.items()}
+    if options.get("transformer-no-projection"):  # the identity is the same
+        for query in [name for name in tensors if name.endswith("_Wq")]:
+            tensors[f"{query[:-1]}o"] = torch.eye(len(tensors[query]))
+            tensors[f"{query[:-2]}bo"] = torch.zeros(1, len(tensors[query]))
+    return tensors
 
 
 def list_of(options: Mapping[str, Any], name: str) -> list:

@@ -22,6 +22,14 @@ from ..options import ConversionError, Fields, Options, sharing, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
 
+# What --help says after a converter's own fields.
+FILES = """
+Three more fields name files: "source_vocabulary" (vocab.src.txt) and "target_vocabulary" (vocab.trg.txt) with one token
+a line, in the order of ids, and "codes" (bpe.codes), subword-nmt's; without codes, texts are split at spaces.
+
+The state dict may be saved under "model", "state_dict" or "model_state_dict". A prefix that all its names share
+(module., _orig_mod. or model.) is dropped.
+"""
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
 ROLES = ("pad", "eos", "bos", "decoder_start")
@@ -65,6 +73,7 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
 
 
 def add_arguments(parser: argparse.ArgumentParser):
+    parser.epilog = f"{parser.epilog or ''}{FILES}"
     parser.add_argument("--heads", type=int, metavar="N", help="attention heads, which a state dict does not record")
     for role in ROLES:
         name = role.replace("_", "-")

@@ -22,69 +22,49 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted, generation_config
-from ..files.folders import pair, regular
 from ..files.marian import (
-    SENTENCEPIECE,
     MarianVocabulary,
     decoder_settings,
     find,
     list_of,
-    number,
+    one_way,
     read_model,
     read_training,
     read_vocabularies,
 )
-from ..mapping import Table
-from ..options import ConversionError, Fields, Options, sharing, shown
+from ..mapping import Table, matrices
+from ..options import NOT, Fields, Options, sharing, shown
 from ..parity import marian as parity
 from ..parity.scores import Parity
-from ..segmentation import ConvertedTokenizer, Vocabulary, choose, sentencepiece
+from ..segmentation import add_segmentation_files
+from ..segmentation.marian import tokenizer
 
 
 TABLE = Table(
     """
-    model.encoder.embed_tokens.weight                       encoder_Wemb
-    model.decoder.embed_tokens.weight                       decoder_Wemb
-    lm_head.weight                                          decoder_ff_logit_out_Wt
-    lm_head.bias                                            decoder_ff_logit_out_b
+    model.encoder.embed_tokens.weight                encoder_Wemb
+    model.decoder.embed_tokens.weight                decoder_Wemb
+    lm_head                                          decoder_ff_logit_out_[Wt|b]
 
-    model.encoder.layers.{e}.self_attn.qkv_proj.weight      encoder_l{e+1}_self_W{q,k,v}.T
-    model.encoder.layers.{e}.self_attn.qkv_proj.bias        encoder_l{e+1}_self_b{q,k,v}
-    model.encoder.layers.{e}.self_attn.out_proj.weight      encoder_l{e+1}_self_Wo.T
-    model.encoder.layers.{e}.self_attn.out_proj.bias        encoder_l{e+1}_self_bo
-    model.encoder.layers.{e}.self_attn_norm.weight          encoder_l{e+1}_self_Wo_ln_scale
-    model.encoder.layers.{e}.self_attn_norm.bias            encoder_l{e+1}_self_Wo_ln_bias
-    model.encoder.layers.{e}.feed_forward.fc1.weight        encoder_l{e+1}_ffn_W1.T
-    model.encoder.layers.{e}.feed_forward.fc1.bias          encoder_l{e+1}_ffn_b1
-    model.encoder.layers.{e}.feed_forward.fc2.weight        encoder_l{e+1}_ffn_W2.T
-    model.encoder.layers.{e}.feed_forward.fc2.bias          encoder_l{e+1}_ffn_b2
-    model.encoder.layers.{e}.feed_forward_norm.weight       encoder_l{e+1}_ffn_ffn_ln_scale
-    model.encoder.layers.{e}.feed_forward_norm.bias         encoder_l{e+1}_ffn_ffn_ln_bias
-    model.encoder.norm.weight                               encoder_top_ln_scale
-    model.encoder.norm.bias                                 encoder_top_ln_bias
+    model.encoder.layers.{e}.self_attn.qkv_proj      encoder_l{e+1}_self_[W|b]{q,k,v}.T
+    model.encoder.layers.{e}.self_attn.out_proj      encoder_l{e+1}_self_[W|b]o.T
+    model.encoder.layers.{e}.self_attn_norm          encoder_l{e+1}_self_Wo_ln_[scale|bias]
+    model.encoder.layers.{e}.feed_forward.fc1        encoder_l{e+1}_ffn_[W|b]1.T
+    model.encoder.layers.{e}.feed_forward.fc2        encoder_l{e+1}_ffn_[W|b]2.T
+    model.encoder.layers.{e}.feed_forward_norm       encoder_l{e+1}_ffn_ffn_ln_[scale|bias]
+    model.encoder.norm                               encoder_top_ln_[scale|bias]
 
-    model.decoder.layers.{d}.self_attn.qkv_proj.weight      decoder_l{d+1}_self_W{q,k,v}.T
-    model.decoder.layers.{d}.self_attn.qkv_proj.bias        decoder_l{d+1}_self_b{q,k,v}
-    model.decoder.layers.{d}.self_attn.out_proj.weight      decoder_l{d+1}_self_Wo.T
-    model.decoder.layers.{d}.self_attn.out_proj.bias        decoder_l{d+1}_self_bo
-    model.decoder.layers.{d}.self_attn_norm.weight          decoder_l{d+1}_self_Wo_ln_scale
-    model.decoder.layers.{d}.self_attn_norm.bias            decoder_l{d+1}_self_Wo_ln_bias
-    model.decoder.layers.{d}.cross_attn.q_proj.weight       decoder_l{d+1}_context_Wq.T
-    model.decoder.layers.{d}.cross_attn.q_proj.bias         decoder_l{d+1}_context_bq
-    model.decoder.layers.{d}.cross_attn.kv_proj.weight      decoder_l{d+1}_context_W{k,v}.T
-    model.decoder.layers.{d}.cross_attn.kv_proj.bias        decoder_l{d+1}_context_b{k,v}
-    model.decoder.layers.{d}.cross_attn.out_proj.weight     decoder_l{d+1}_context_Wo.T
-    model.decoder.layers.{d}.cross_attn.out_proj.bias       decoder_l{d+1}_context_bo
-    model.decoder.layers.{d}.cross_attn_norm.weight         decoder_l{d+1}_context_Wo_ln_scale
-    model.decoder.layers.{d}.cross_attn_norm.bias           decoder_l{d+1}_context_Wo_ln_bias
-    model.decoder.layers.{d}.feed_forward.fc1.weight        decoder_l{d+1}_ffn_W1.T
-    model.decoder.layers.{d}.feed_forward.fc1.bias          decoder_l{d+1}_ffn_b1
-    model.decoder.layers.{d}.feed_forward.fc2.weight        decoder_l{d+1}_ffn_W2.T
-    model.decoder.layers.{d}.feed_forward.fc2.bias          decoder_l{d+1}_ffn_b2
-    model.decoder.layers.{d}.feed_forward_norm.weight       decoder_l{d+1}_ffn_ffn_ln_scale
-    model.decoder.layers.{d}.feed_forward_norm.bias         decoder_l{d+1}_ffn_ffn_ln_bias
-    model.decoder.norm.weight                               decoder_top_ln_scale
-    model.decoder.norm.bias                                 decoder_top_ln_bias
+    model.decoder.layers.{d}.self_attn.qkv_proj      decoder_l{d+1}_self_[W|b]{q,k,v}.T
+    model.decoder.layers.{d}.self_attn.out_proj      decoder_l{d+1}_self_[W|b]o.T
+    model.decoder.layers.{d}.self_attn_norm          decoder_l{d+1}_self_Wo_ln_[scale|bias]
+    model.decoder.layers.{d}.cross_attn.q_proj       decoder_l{d+1}_context_[W|b]q.T
+    model.decoder.layers.{d}.cross_attn.kv_proj      decoder_l{d+1}_context_[W|b]{k,v}.T
+    model.decoder.layers.{d}.cross_attn.out_proj     decoder_l{d+1}_context_[W|b]o.T
+    model.decoder.layers.{d}.cross_attn_norm         decoder_l{d+1}_context_Wo_ln_[scale|bias]
+    model.decoder.layers.{d}.feed_forward.fc1        decoder_l{d+1}_ffn_[W|b]1.T
+    model.decoder.layers.{d}.feed_forward.fc2        decoder_l{d+1}_ffn_[W|b]2.T
+    model.decoder.layers.{d}.feed_forward_norm       decoder_l{d+1}_ffn_ffn_ln_[scale|bias]
+    model.decoder.norm                               decoder_top_ln_[scale|bias]
     """,
     ignored=(r"special:.*",),
 )
@@ -107,7 +87,7 @@ FIELDS = Fields(
     """,
     choices={
         "position_encoding": {False: "sinusoidal", True: "none"},
-        "scale_embedding": {False: True, True: False},  # without positions, Marian does not scale either
+        "scale_embedding": NOT,  # without positions, Marian does not scale either
     },
 )
 # Recorded in the settings of training, which may be missing; they matter for further training only.
@@ -121,7 +101,7 @@ ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 GELU = {"exact": "gelu", "sigmoid": "quick_gelu"}  # x * Phi(x), x * sigmoid(1.702 x)
 NEVER = -1e4  # a bias whose exp is 0, in half precision, too
 # Options that change what is computed, with the values under which nothing changes. Some versions lack some of them.
-ONLY = {
+MUST_BE = {
     "transformer-decoder-autoreg": ("self-attention",),
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (0, 2),
@@ -141,10 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument(
         "--vocabs", type=Path, nargs="+", metavar="FILE", help="source and target vocabulary, if decoder.yml names none"
     )
-    for name, what in (("--spm", "SentencePiece models"), ("--codes", "byte-pair codes")):
-        parser.add_argument(
-            name, type=Path, nargs="+", metavar="FILE", help=f"{what} of source and target, or one for both"
-        )
+    add_segmentation_files(parser, each_side=True)
     parser.add_argument(
         "--gelu",
         choices=GELU,
@@ -172,10 +149,10 @@ def convert(
     """
     path = find(source)
     tensors, values = read_model(path)
-    options, decoding = Options(values, "Marian"), decoder_settings(path)
-    tensors = one_way(tensors, options)
-    sides = read_vocabularies(path, decoding, vocabs)
-    config = read_config(options, tensors, sides, decoding, gelu, read_training(path))
+    options, decoding, training = (Options(x, "Marian") for x in (values, decoder_settings(path), read_training(path)))
+    tensors = one_way(tensors, values)
+    sides = read_vocabularies(path, decoding.values, vocabs)
+    config = read_config(options, tensors, sides, decoding, gelu, training)
     rows = [len(tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
     return ConvertedMarian.of(
         "Marian",
@@ -187,7 +164,7 @@ def convert(
         facts={
             "version": options.take("version"),
             "left out": "the shortlist of decoder.yml: all tokens are candidates"
-            if decoding.get("shortlist")
+            if decoding.take("shortlist")
             else None,
         },
         target_tokens=sides[1].tokens[: rows[1]],
@@ -196,60 +173,34 @@ def convert(
     )
 
 
-def search(config: VaswaniConfig, decoding: Mapping, target: MarianVocabulary) -> GenerationConfig:
+def search(config: VaswaniConfig, decoding: Options, target: MarianVocabulary) -> GenerationConfig:
     """The settings of decoder.yml."""
     return generation_config(
         config,
-        num_beams=int(number(decoding, "beam-size", 4)),
-        length_penalty=number(decoding, "normalize", 0.0),
+        num_beams=int(decoding.real("beam-size", 4) or 4),
+        length_penalty=decoding.real("normalize", 0.0),
         length_penalty_offset=0,
         early_stopping=True,
         min_new_tokens=None,  # its translations may be empty
         # Marian never writes <unk>, and does not renormalise for that.
-        suppress_tokens=None if decoding.get("allow-unk") else [target.unk],
+        suppress_tokens=None if decoding.take("allow-unk") else [target.unk],
     )
 
 
-def one_way(tensors: dict[str, torch.Tensor], options: Options) -> dict[str, torch.Tensor]:
-    """The tensors as if nothing was tied, every matrix was stored the same way round, and no projection was missing."""
-    tensors = dict(tensors)
-    output = "decoder_ff_logit_out_W"
-    if "Wemb" in tensors:
-        tensors["encoder_Wemb"] = tensors["decoder_Wemb"] = tensors.pop("Wemb")
-    if output in tensors:  # the other way round, until 2018
-        tensors[f"{output}t"] = tensors.pop(output).mT
-    elif "decoder_Wemb" in tensors:
-        tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
-    stored = dict(tensors)  # layer 2 may share the tensors of 1, and layer 3 those stored as 2
-    for layer, kept in enumerate(list_of(options.values, "transformer-tied-layers"), start=1):
-        prefix = f"decoder_l{kept}_"
-        same = {name: tensor for name, tensor in stored.items() if name.startswith(prefix)}
-        tensors |= {f"decoder_l{layer}_{name.removeprefix(prefix)}": tensor for name, tensor in same.items()}
-    if options.take("transformer-no-projection"):  # the identity is the same
-        for query in [name for name in tensors if name.endswith("_Wq")]:
-            tensors[f"{query[:-1]}o"] = torch.eye(len(tensors[query]))
-            tensors[f"{query[:-2]}bo"] = torch.zeros(1, len(tensors[query]))
-    return tensors
-
-
 def read_config(
-    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Mapping,
-    gelu: str | None, training: Mapping,
+    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Options,
+    gelu: str | None, training: Options,
 ) -> VaswaniConfig:  # fmt: skip
     refuse_other_models(options, tensors, sides, decoding)
     refuse_other_layers(options)
     activation = activation_function(options, gelu)
     options.finish()
-    if missing := [name for name in ("encoder_Wemb", "decoder_Wemb") if name not in tensors]:
-        raise ConversionError.of("This is not a translation model of Marian: it lacks tensors", missing)
-    source, target = tensors["encoder_Wemb"], tensors["decoder_Wemb"]
-    if any(table.dim() != 2 for table in (source, target)):
-        raise ConversionError("The embeddings of this Marian model are not matrices.")
+    source, target = matrices(tensors, ["encoder_Wemb", "decoder_Wemb"], options)
     tied = tensors["decoder_ff_logit_out_Wt"] is target
     padding = max(len(source), len(target))  # the id after the last
     return options.config(
         **FIELDS.read(options),
-        **{field: number(training, name, 0.0) for field, name in TRAINING.items()},
+        **{field: training.real(name, 0.0) for field, name in TRAINING.items()},
         decoder_d_ff=options.take("transformer-decoder-dim-ffn") or None,
         activation_function=activation,
         final_norm=steps(options, "transformer-postprocess-top") == "n",
@@ -263,19 +214,18 @@ def read_config(
 
 
 def refuse_other_models(
-    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Mapping
+    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Options
 ):
     options.only("type", "transformer")
-    for name, allowed in ONLY.items():
-        options.only(name, *allowed, default=allowed[0])
+    options.must_be(MUST_BE)
     if kinds := [kind for kind in list_of(options.values, "input-types") if kind != "sequence"]:
         options.refuse(f"input-types with {shown(kinds)} (supported: 'sequence')")
     if len(sizes := list_of(options.values, "dim-vocabs")) not in (0, 2):
         options.refuse(f"{len(sizes)} vocabularies (supported: 2)")
     if "Wpos" in tensors:
         options.refuse("trained positions (supported: sinusoidal)")
-    if decoding.get("word-penalty"):
-        options.refuse(f"word-penalty={shown(decoding['word-penalty'])} (supported: 0)")
+    if penalty := decoding.take("word-penalty"):
+        options.refuse(f"word-penalty={shown(penalty)} (supported: 0)")
     if sides[0].eos != sides[1].eos:
         options.refuse(f"</s> with ids {sides[0].eos} and {sides[1].eos} (supported: the same in both vocabularies)")
 
@@ -324,51 +274,6 @@ def with_padding(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> 
         if matrix.dim() == 2 and len(matrix) < config.vocab_size:  # TABLE refuses other shapes
             tensors[name] = torch.cat((matrix, torch.zeros(config.vocab_size - len(matrix), matrix.shape[1])))
     return tensors
-
-
-def tokenizer(
-    path: Path, sides: tuple[MarianVocabulary, MarianVocabulary], rows: Sequence[int], pad: int,
-    spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
-) -> ConvertedTokenizer:  # fmt: skip
-    """With the files given, or found beside the model at `path`.
-
-    `rows` are the sizes of the two embeddings; the vocabularies may have more tokens.
-
-    Raises:
-        ConversionError: a file does not fit, or the special tokens of the two sides differ.
-        FileNotFoundError: a file that was named is missing.
-    """
-    for file in [*(spm or []), *(codes or [])]:
-        regular(file)
-    vocabularies = [vocabulary(side, known, pad) for side, known in zip(sides, rows, strict=True)]
-    if all(side.path.suffix in SENTENCEPIECE for side in sides):
-        return sentencepiece((sides[0].path, sides[1].path), *vocabularies)
-    models = None if codes else files_for(path.parent, ("*.spm", "*.model"), spm)
-    merges = None if models else files_for(path.parent, ("*.bpe", "*.codes", "bpecodes"), codes)
-    advice = "Pass --spm or --codes with the files of source and target to segment it here."
-    return choose(*vocabularies, merges, models, advice=advice)
-
-
-def files_for(folder: Path, patterns: Sequence[str], given: Sequence[Path] | None) -> tuple[Path, Path] | None:
-    """Those of source and target: as given, else by their names, else the only one."""
-    if given:
-        return given[0], given[-1]
-    files = sorted(file for pattern in patterns for file in folder.glob(pattern) if file.is_file())
-    named = [file for name in ("source", "target") for file in files if file.stem == name]
-    if len(named) == 2:
-        return pair(*named)
-    return (files[0], files[0]) if len(files) == 1 else None
-
-
-def vocabulary(side: MarianVocabulary, rows: int, pad: int) -> Vocabulary:
-    """The tokens that have an embedding, and padding after the last."""
-    if max(side.eos, side.unk) >= rows:
-        raise ConversionError(
-            f"{side.path} belongs to another model: this one has {rows} tokens, without </s> or <unk>."
-        )
-    known = side.tokens[:rows]
-    tokens = [*known, *(f"<unused {i}>" for i in range(len(known), pad)), "<pad>"]
-    return Vocabulary(tokens, eos=side.eos, unk=side.unk, pad=pad)
 
 
 def compare_live(source: Path, converted: ConvertedMarian, model: VaswaniForConditionalGeneration) -> Parity | None:
