@@ -14,15 +14,16 @@ A table is text, one row for a module or a tensor: our name, then the other tool
 (transformers has a `WeightConverter` for one direction. A table reads in both, and reports every problem at once.)
 """
 
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
-from .options import ConversionError, Options
+from .options import ConversionError, Options, sharing
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,22 @@ def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options:
     """
     if missing := [name for name in names if name not in tensors or tensors[name].dim() != 2]:
         options.finish()  # a model of another kind: what else is wrong with it matters more
-        raise ConversionError.of(f"This is not a {options.toolkit} Transformer: the state dict lacks tensors", missing)
+        raise ConversionError.of(
+            f"This is not a translation model of {options.toolkit}: the state dict lacks tensors", missing
+        )
     return [tensors[name] for name in names]
+
+
+def shared(
+    source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor,
+    same: Callable[[torch.Tensor, torch.Tensor], bool] = operator.is_,
+) -> str:  # fmt: skip
+    """`share_embeddings` of the configuration (section 3.4): which of the three matrices are one.
+
+    Where the embeddings are one matrix and the softmax has its own, both are kept.
+    """
+    tied = same(target, softmax)
+    return sharing(tied and same(source, target), tied)
 
 
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:

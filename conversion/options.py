@@ -116,6 +116,11 @@ class Options:
             pass
         raise ConversionError(f"{name} is {shown(value)}, which is not a number.")
 
+    def version(self, name: str, parts: int) -> tuple[int, ...] | None:
+        """The first `parts` numbers of a version such as "v1.12.42"; None if it does not have as many."""
+        numbers = re.match("v?" + r"\.".join([r"(\d{1,4})"] * parts), str(self.take(name)))
+        return tuple(map(int, numbers.groups())) if numbers else None
+
     def finish(self):
         """Ends here if anything was refused.
 

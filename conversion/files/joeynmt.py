@@ -1,6 +1,5 @@
 """Reads the files of JoeyNMT: checkpoint, configuration and vocabularies."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +58,8 @@ def is_version_1(config: Options) -> bool:
     return isinstance(config.take("data.src"), str)
 
 
-def version(config: Options) -> tuple[int, int] | None:
-    if is_version_1(config):
-        return 1, 0
-    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", str(config.take("joeynmt_version")))
-    return (int(numbers[1]), int(numbers[2])) if numbers else None
+def version(config: Options) -> tuple[int, ...] | None:
+    return (1, 0) if is_version_1(config) else config.version("joeynmt_version", parts=2)
 
 
 @dataclass(frozen=True)

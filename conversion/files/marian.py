@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..options import ConversionError
+from ..options import ConversionError, Options
 from .arrays import read_npz
 from .folders import checkpoint_in, regular
 from .text import one_line, parse_yaml, read_lines, read_yaml, read_yaml_strings
@@ -17,6 +17,7 @@ LARGEST = 10_000_000  # tokens of a vocabulary
 SENTENCEPIECE = (".spm", ".model")
 # The second names are those of old models, which came from Nematus.
 END, UNKNOWN = ("</s>", "eos"), ("<unk>", "UNK")
+NEVER = -1e4  # a bias whose exp is 0, in half precision, too
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,33 @@ class MarianVocabulary:
     tokens: Sequence[str]
     eos: int
     unk: int
+
+
+@dataclass(frozen=True)
+class MarianFiles:
+    """What the files of a model hold. `options` are the model's, `decoding` and `training` may be empty."""
+
+    path: Path
+    tensors: Mapping[str, torch.Tensor]
+    options: Options
+    decoding: Options
+    training: Options
+    vocabularies: tuple[MarianVocabulary, MarianVocabulary]
+
+    @classmethod
+    def read(cls, source: Path, vocabularies: Sequence[Path] | None = None) -> "MarianFiles":
+        """Those of a model.npz, or of the folder that contains it; `vocabularies` if they are elsewhere.
+
+        Raises:
+            ConversionError: a file is damaged, or not Marian's.
+            FileNotFoundError: the model or a vocabulary is missing.
+        """
+        path = find(source)
+        tensors, options = read_model(path)
+        decoding = decoder_settings(path)
+        sides = read_vocabularies(path, decoding, vocabularies)
+        settings = (Options(values, "Marian") for values in (options, decoding, read_training(path)))
+        return cls(path, one_way(tensors, options), *settings, sides)
 
 
 def find(source: Path) -> Path:
@@ -97,6 +125,21 @@ def one_way(tensors: Mapping[str, torch.Tensor], options: Mapping[str, Any]) -> 
         for query in [name for name in tensors if name.endswith("_Wq")]:
             tensors[f"{query[:-1]}o"] = torch.eye(len(tensors[query]))
             tensors[f"{query[:-2]}bo"] = torch.zeros(1, len(tensors[query]))
+    return tensors
+
+
+def with_padding(tensors: Mapping[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
+    """Both vocabularies with `size` rows: those added are zero, and never produced."""
+    tensors = dict(tensors)
+    bias = tensors.get("decoder_ff_logit_out_b", torch.zeros(1, len(tensors["decoder_Wemb"])))  # output-omit-bias
+    tensors["decoder_ff_logit_out_b"] = bias
+    if bias.dim() == 2 and bias.shape[1] < size:
+        missing = torch.full((len(bias), size - bias.shape[1]), NEVER)
+        tensors["decoder_ff_logit_out_b"] = torch.cat((bias, missing), dim=1)
+    for name in ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"):
+        matrix = tensors[name]
+        if matrix.dim() == 2 and len(matrix) < size:  # TABLE refuses other shapes
+            tensors[name] = torch.cat((matrix, torch.zeros(size - len(matrix), matrix.shape[1])))
     return tensors
 
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..files.folders import pair, regular
-from ..files.marian import SENTENCEPIECE, MarianVocabulary
+from ..files.marian import SENTENCEPIECE, MarianFiles, MarianVocabulary
 from ..options import ConversionError
 from . import ConvertedTokenizer, Vocabulary, choose, sentencepiece
 
 
 def tokenizer(
-    path: Path, sides: tuple[MarianVocabulary, MarianVocabulary], rows: Sequence[int], pad: int,
-    spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
+    files: MarianFiles, rows: Sequence[int], pad: int, spm: Sequence[Path] | None = None,
+    codes: Sequence[Path] | None = None,
 ) -> ConvertedTokenizer:  # fmt: skip
-    """With the files given, or found beside the model at `path`.
+    """With the files given, or found beside the model.
 
     `rows` are the sizes of the two embeddings; the vocabularies may have more tokens.
 
@@ -21,13 +21,14 @@ def tokenizer(
         ConversionError: a file does not fit, or the special tokens of the two sides differ.
         FileNotFoundError: a file that was named is missing.
     """
+    sides, folder = files.vocabularies, files.path.parent
     for file in [*(spm or []), *(codes or [])]:
         regular(file)
     vocabularies = [vocabulary(side, known, pad) for side, known in zip(sides, rows, strict=True)]
     if all(side.path.suffix in SENTENCEPIECE for side in sides):
         return sentencepiece((sides[0].path, sides[1].path), *vocabularies)
-    models = None if codes else files_for(path.parent, ("*.spm", "*.model"), spm)
-    merges = None if models else files_for(path.parent, ("*.bpe", "*.codes", "bpecodes"), codes)
+    models = None if codes else files_for(folder, ("*.spm", "*.model"), spm)
+    merges = None if models else files_for(folder, ("*.bpe", "*.codes", "bpecodes"), codes)
     advice = "Pass --spm or --codes with the files of source and target to segment it here."
     return choose(*vocabularies, merges, models, advice=advice)
 

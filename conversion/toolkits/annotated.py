@@ -20,7 +20,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted
-from ..mapping import Table, count_layers
+from ..mapping import Table, count_layers, shared
 from ..options import ConversionError, Fields, Options
 from ..positions import recognise, rows
 from . import bare_state_dict
@@ -85,11 +85,7 @@ add_arguments = bare_state_dict.add_arguments
 
 
 def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`.
-
-    Raises:
-        ConversionError: the file is damaged, described wrongly, or another model's.
-    """
+    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "Annotated Transformer", DEFAULTS, **given)
     tensors = bare_state_dict.load_state_dict(path, unsafe)
@@ -131,5 +127,5 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
         d_ff=len(inner),
         encoder_layers=count_layers(tensors, "encoder.layers."),
         decoder_layers=count_layers(tensors, "decoder.layers."),
-        share_embeddings=bare_state_dict.shared(source, target, softmax),
+        share_embeddings=shared(source, target, softmax, torch.equal),
     )

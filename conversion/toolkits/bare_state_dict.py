@@ -18,7 +18,7 @@ from ..files.arrays import read_safetensors
 from ..files.folders import beside, checkpoint_in
 from ..files.pickles import load_pickle
 from ..files.text import check_count, read_json, read_lines
-from ..options import ConversionError, Fields, Options, sharing, shown
+from ..options import ConversionError, Fields, Options, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
 
@@ -160,9 +160,3 @@ def read_tokenizer(
         sides.append(Vocabulary(tokens, **special, before=before))
     advice = "Put subword-nmt's bpe.codes beside the state dict to segment it here."
     return sides, choose(*sides, files["codes"], advice=advice)
-
-
-def shared(source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor) -> str:
-    """`share_embeddings`, which a state dict shows by equal matrices."""
-    tied = torch.equal(target, softmax)
-    return sharing(tied and torch.equal(source, target), tied)

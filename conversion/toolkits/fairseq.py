@@ -118,11 +118,7 @@ def convert(
     source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None, moses: bool = False,
     languages: Sequence[str] | None = None,
 ) -> Converted:  # fmt: skip
-    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
-    """
+    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files."""
     path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
     saved = load_checkpoint(path, unsafe)
     task = section(saved, "task")

@@ -17,7 +17,7 @@ from ..converted import Converted, generation_config, language_facts
 from ..files.folders import checkpoint_in
 from ..files.joeynmt import Specials, is_version_1, load_tensors, read_config_file, read_vocabulary, steps, version
 from ..mapping import Table, matrices
-from ..options import ConversionError, Fields, Options, sharing, shown
+from ..options import ConversionError, Fields, Options, refuse_if_different, sharing, shown
 from ..positions import stored
 from ..segmentation import add_segmentation_files
 from ..segmentation.joeynmt import Texts, tokenizer
@@ -89,11 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser):
 def convert(
     source: Path, unsafe: bool = False, config: Path | None = None, codes: Path | None = None, spm: Path | None = None
 ) -> Converted:
-    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
-    """
+    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere."""
     names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
     path = checkpoint_in(source, "*.ckpt", names=names, newest=steps)
     file = config or path.parent / "config.yaml"
@@ -169,13 +165,9 @@ def embeddings_of(stack: str, config: Options) -> str:
 
 
 def scale_embedding(config: Options) -> bool:
-    scales = {
-        stack: config.take(f"model.{embeddings_of(stack, config)}.embeddings.scale", False)
-        for stack in ("encoder", "decoder")
-    }
-    if scales["encoder"] != scales["decoder"]:
-        config.refuse(f"embeddings.scale={scales['encoder']} with {scales['decoder']} (supported: the same)")
-    return bool(scales["encoder"])
+    encoder, decoder = (f"model.{embeddings_of(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
+    refuse_if_different(config, encoder, [decoder], False)
+    return bool(config.take(encoder, False))
 
 
 def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tensor]) -> str:
@@ -188,8 +180,7 @@ def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tenso
         ConversionError: nothing tells.
     """
     position = config.take(f"model.{stack}.layer_norm")
-    if position not in (None, "pre", "post"):
-        raise ConversionError(f"model.{stack}.layer_norm is {shown(position)} (supported: 'pre', 'post').")
+    config.only(f"model.{stack}.layer_norm", "pre", "post", None)
     if f"{stack}.layer_norm.weight" in tensors:
         return "pre"
     if position is not None or stack == "decoder":

@@ -11,29 +11,18 @@ segments texts (`source.spm` and `target.spm`, or `.bpe`, as OPUS-MT calls them)
 """
 
 import argparse
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted, generation_config
-from ..files.marian import (
-    MarianVocabulary,
-    decoder_settings,
-    find,
-    list_of,
-    one_way,
-    read_model,
-    read_training,
-    read_vocabularies,
-)
-from ..mapping import Table, matrices
-from ..options import NOT, Fields, Options, sharing, shown
+from ..files.marian import MarianFiles, MarianVocabulary, list_of, with_padding
+from ..mapping import Table, matrices, shared
+from ..options import NOT, Fields, Options, shown
 from ..parity import marian as parity
 from ..parity.scores import Parity
 from ..segmentation import add_segmentation_files
@@ -77,8 +66,7 @@ FIELDS = Fields(
     encoder_attention_heads, decoder_attention_heads    transformer-heads
     norm_position               = post
     layer_norm_eps              = 1e-6
-    position_encoding           transformer-disable-position-embeddings     False
-    scale_embedding             transformer-disable-position-embeddings     False
+    position_encoding, scale_embedding                  transformer-disable-position-embeddings     False
     position_layout             = concatenated
     position_divisor            = half_minus_one
     attention_bias              = True
@@ -98,8 +86,8 @@ TRAINING = {
     "label_smoothing": "label-smoothing",
 }
 ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+LEFT_OUT = "the shortlist of decoder.yml: all tokens are candidates"
 GELU = {"exact": "gelu", "sigmoid": "quick_gelu"}  # x * Phi(x), x * sigmoid(1.702 x)
-NEVER = -1e4  # a bias whose exp is 0, in half precision, too
 # Options that change what is computed, with the values under which nothing changes. Some versions lack some of them.
 MUST_BE = {
     "transformer-decoder-autoreg": ("self-attention",),
@@ -114,6 +102,14 @@ MUST_BE = {
     "ulr": (False,),
     "right-left": (False,),
     "input-join-fields": (False,),
+}
+# Steps around a sub-layer: a adds its input, n normalises, h is a highway, r is RMSNorm; d, dropout, matters nowhere.
+# Before a sub-layer there may be none: Marian's pre-norm is not the usual one.
+STEPS = {
+    "transformer-preprocess": ("",),
+    "transformer-postprocess": ("an",),
+    "transformer-postprocess-emb": ("",),
+    "transformer-postprocess-top": ("", "n"),
 }
 
 
@@ -141,40 +137,30 @@ def convert(
     source: Path, unsafe: bool = False, vocabs: Sequence[Path] | None = None, gelu: str | None = None,
     spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
 ) -> ConvertedMarian:  # fmt: skip
-    """A model.npz, or the folder that contains it. `unsafe` changes nothing: nothing in these files is code.
-
-    Raises:
-        ConversionError: the model is damaged, or uses an unsupported option.
-        FileNotFoundError: the model or a vocabulary is missing.
-    """
-    path = find(source)
-    tensors, values = read_model(path)
-    options, decoding, training = (Options(x, "Marian") for x in (values, decoder_settings(path), read_training(path)))
-    tensors = one_way(tensors, values)
-    sides = read_vocabularies(path, decoding.values, vocabs)
-    config = read_config(options, tensors, sides, decoding, gelu, training)
-    rows = [len(tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
+    """A model.npz, or the folder that contains it. `unsafe` changes nothing: nothing in these files is code."""
+    files = MarianFiles.read(source, vocabs)
+    config = read_config(files, gelu)
+    rows = [len(files.tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
     return ConvertedMarian.of(
         "Marian",
         config,
-        TABLE.read(with_padding(tensors, config), config),
-        search(config, decoding, sides[1]),
-        tokenizer(path, sides, rows, config.pad_token_id, spm, codes),
-        files=[path, *(side.path for side in sides)],
+        TABLE.read(with_padding(files.tensors, config.vocab_size), config),
+        search(config, files),
+        tokenizer(files, rows, config.pad_token_id, spm, codes),
+        files=[files.path, *(side.path for side in files.vocabularies)],
         facts={
-            "version": options.take("version"),
-            "left out": "the shortlist of decoder.yml: all tokens are candidates"
-            if decoding.take("shortlist")
-            else None,
+            "version": files.options.take("version"),
+            "left out": LEFT_OUT if files.decoding.take("shortlist") else None,
         },
-        target_tokens=sides[1].tokens[: rows[1]],
-        path=path,
-        vocabularies=sides,
+        target_tokens=files.vocabularies[1].tokens[: rows[1]],
+        path=files.path,
+        vocabularies=files.vocabularies,
     )
 
 
-def search(config: VaswaniConfig, decoding: Options, target: MarianVocabulary) -> GenerationConfig:
+def search(config: VaswaniConfig, files: MarianFiles) -> GenerationConfig:
     """The settings of decoder.yml."""
+    decoding = files.decoding
     return generation_config(
         config,
         num_beams=int(decoding.real("beam-size", 4) or 4),
@@ -183,97 +169,66 @@ def search(config: VaswaniConfig, decoding: Options, target: MarianVocabulary) -
         early_stopping=True,
         min_new_tokens=None,  # its translations may be empty
         # Marian never writes <unk>, and does not renormalise for that.
-        suppress_tokens=None if decoding.take("allow-unk") else [target.unk],
+        suppress_tokens=None if decoding.take("allow-unk") else [files.vocabularies[1].unk],
     )
 
 
-def read_config(
-    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Options,
-    gelu: str | None, training: Options,
-) -> VaswaniConfig:  # fmt: skip
-    refuse_other_models(options, tensors, sides, decoding)
-    refuse_other_layers(options)
+def read_config(files: MarianFiles, gelu: str | None) -> VaswaniConfig:
+    options, tensors = files.options, files.tensors
+    refuse_other_models(files)
     activation = activation_function(options, gelu)
     options.finish()
     source, target = matrices(tensors, ["encoder_Wemb", "decoder_Wemb"], options)
-    tied = tensors["decoder_ff_logit_out_Wt"] is target
     padding = max(len(source), len(target))  # the id after the last
     return options.config(
         **FIELDS.read(options),
-        **{field: training.real(name, 0.0) for field, name in TRAINING.items()},
+        **{field: files.training.real(name, 0.0) for field, name in TRAINING.items()},
         decoder_d_ff=options.take("transformer-decoder-dim-ffn") or None,
         activation_function=activation,
         final_norm=steps(options, "transformer-postprocess-top") == "n",
         vocab_size=padding + 1,
         decoder_vocab_size=padding + 1,
-        share_embeddings=sharing(tied and source is target, tied),
+        share_embeddings=shared(source, target, tensors["decoder_ff_logit_out_Wt"]),
         pad_token_id=padding,
-        eos_token_id=sides[1].eos,
+        eos_token_id=files.vocabularies[1].eos,
         decoder_start_token_id=padding,
     )
 
 
-def refuse_other_models(
-    options: Options, tensors: Mapping, sides: tuple[MarianVocabulary, MarianVocabulary], decoding: Options
-):
+def refuse_other_models(files: MarianFiles):
+    options, (source, target) = files.options, files.vocabularies
     options.only("type", "transformer")
     options.must_be(MUST_BE)
+    for name, allowed in STEPS.items():
+        if steps(options, name) not in allowed:
+            supported = ", ".join(map(repr, allowed))
+            options.refuse(f"{name}={shown(options.take(name))} (supported, dropout aside: {supported})")
     if kinds := [kind for kind in list_of(options.values, "input-types") if kind != "sequence"]:
         options.refuse(f"input-types with {shown(kinds)} (supported: 'sequence')")
     if len(sizes := list_of(options.values, "dim-vocabs")) not in (0, 2):
         options.refuse(f"{len(sizes)} vocabularies (supported: 2)")
-    if "Wpos" in tensors:
+    if "Wpos" in files.tensors:
         options.refuse("trained positions (supported: sinusoidal)")
-    if penalty := decoding.take("word-penalty"):
+    if penalty := files.decoding.take("word-penalty"):
         options.refuse(f"word-penalty={shown(penalty)} (supported: 0)")
-    if sides[0].eos != sides[1].eos:
-        options.refuse(f"</s> with ids {sides[0].eos} and {sides[1].eos} (supported: the same in both vocabularies)")
+    if source.eos != target.eos:
+        options.refuse(f"</s> with ids {source.eos} and {target.eos} (supported: the same in both vocabularies)")
 
 
-def steps(options: Options, name: str, default: str = "") -> str:
-    """The steps around a sub-layer: a adds its input, n normalises, h is a highway, r is RMSNorm; dropout aside."""
-    return str(options.take(name, default)).replace("d", "")
-
-
-def refuse_other_layers(options: Options):
-    before, after = steps(options, "transformer-preprocess"), steps(options, "transformer-postprocess", "dan")
-    if (before, after) != ("", "an"):
-        options.refuse(
-            f"transformer-preprocess={shown(before)} with transformer-postprocess={shown(after)}, dropout aside "
-            "(supported: '' with 'an'; Marian's pre-norm is not the usual one)"
-        )
-    if (top := steps(options, "transformer-postprocess-top")) not in ("", "n"):
-        options.refuse(f"transformer-postprocess-top={shown(top)} (supported: '' and 'n')")
-    if embedding := steps(options, "transformer-postprocess-emb", "d"):
-        options.refuse(f"transformer-postprocess-emb={shown(embedding)} (supported: '')")
+def steps(options: Options, name: str) -> str:
+    return str(options.take(name, STEPS[name][0])).replace("d", "")
 
 
 def activation_function(options: Options, gelu: str | None) -> str | None:
     """Ours for Marian's. What it calls gelu is exact in 1.12.42, and an approximation until 1.11."""
     if options.take("transformer-ffn-activation") != "gelu":
         return options.choice("transformer-ffn-activation", ACTIVATIONS, default="swish")
-    numbers = re.match(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})", str(options.take("version")))
-    version = tuple(map(int, numbers.groups())) if numbers else None
+    version = options.version("version", parts=3)
     if gelu is None and version is not None:
         gelu = "sigmoid" if version < (1, 12, 0) else "exact" if version >= (1, 12, 42) else None
     if gelu is None:
         options.refuse("gelu, in a version that may compute it in either of two ways (choose with --gelu)")
     return GELU.get(gelu)
-
-
-def with_padding(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-    """Both vocabularies with as many rows as `config` says: those added are zero, and never produced."""
-    tensors = dict(tensors)
-    bias = tensors.get("decoder_ff_logit_out_b", torch.zeros(1, len(tensors["decoder_Wemb"])))  # output-omit-bias
-    tensors["decoder_ff_logit_out_b"] = bias
-    if bias.dim() == 2 and bias.shape[1] < config.vocab_size:
-        missing = torch.full((len(bias), config.vocab_size - bias.shape[1]), NEVER)
-        tensors["decoder_ff_logit_out_b"] = torch.cat((bias, missing), dim=1)
-    for name in ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"):
-        matrix = tensors[name]
-        if matrix.dim() == 2 and len(matrix) < config.vocab_size:  # TABLE refuses other shapes
-            tensors[name] = torch.cat((matrix, torch.zeros(config.vocab_size - len(matrix), matrix.shape[1])))
-    return tensors
 
 
 def compare_live(source: Path, converted: ConvertedMarian, model: VaswaniForConditionalGeneration) -> Parity | None:

@@ -104,11 +104,7 @@ add_arguments = add_segmentation_files
 
 
 def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
-    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, or uses an unsupported option.
-    """
+    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it."""
     path = checkpoint_in(source, "*.pt", newest=steps)
     saved = load_checkpoint(path, unsafe)
     options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")

@@ -6,7 +6,7 @@ The same variables can be read from a `variables.npz`, as `tf.train.load_checkpo
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from vaswani_transformer.generation_vaswani import paper_generation_config
 from ..converted import Converted
 from ..files.tensor2tensor import MODEL, canonical, embeddings, files, find, npz_variables, read_hparams, weights
 from ..files.tensor_bundle import read_bundle
-from ..mapping import Table
-from ..options import ConversionError, Fields, Options, sharing, shown
+from ..mapping import Table, shared
+from ..options import ConversionError, Fields, Options, shown
 from ..segmentation.tensor2tensor import read_tokenizer
 
 
@@ -130,10 +130,6 @@ def convert(
     """A checkpoint (`model.ckpt-N`, or its `.index`), a `variables.npz`, or the folder that contains one.
 
     `unsafe` changes nothing: nothing in these files is code.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, or uses an unsupported option.
-        FileNotFoundError: the checkpoint or `hparams.json` is missing.
     """
     path = find(source)
     values = read_hparams(hparams or path.parent / "hparams.json")
@@ -145,21 +141,16 @@ def convert(
     settings = read_settings(options)
     tensors = canonical(variables, NORMS[settings["norm_position"]])
     tables = embeddings(tensors)
-    source_table, target_table, softmax = (tables[name] for name in ("input_emb", "target_emb", "softmax"))
-    # If the two embeddings share a matrix and the softmax has its own, both are kept.
-    tied = target_table is softmax
     config = options.config(
         **settings,
-        vocab_size=len(source_table),
-        decoder_vocab_size=len(target_table),
-        share_embeddings=sharing(tied and source_table is target_table, tied),
+        vocab_size=len(tables["input_emb"]),
+        decoder_vocab_size=len(tables["target_emb"]),
+        share_embeddings=shared(tables["input_emb"], tables["target_emb"], tables["softmax"]),
     )
     facts, hint = {}, ""
     if config.source_space_embedding:
-        spaces = len(tensors.get("target_space_embedding.kernel", ()))
-        tensors["target_space_embedding.kernel"] = space(tensors, space_id or 0)
+        hint = choose_space(tensors, space_id)
         facts["target_space_id"] = space_id or 0
-        hint = "" if space_id is not None else hint_at_space(spaces)
     vocabularies, tokenizer = read_tokenizer(path.parent, vocab, config, options.number("vocab_divisor", 1))
     return Converted.of(
         "tensor2tensor",
@@ -175,23 +166,21 @@ def convert(
     )
 
 
-def hint_at_space(spaces: int) -> str:
-    return (
-        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
-        f"pass --target-space-id N, from 0 to {spaces - 1}: in early versions it was that of the target language."
-    )
-
-
-def space(tensors: Mapping[str, torch.Tensor], number: int) -> torch.Tensor:
-    """The vector that is added to the source for one target space, [1, D]."""
-    kernel = tensors.get("target_space_embedding.kernel")
+def choose_space(tensors: dict[str, torch.Tensor], chosen: int | None) -> str:
+    """Keeps the vector [1, D] that is added to the source for one target space; returns what to try if it is wrong."""
+    kernel, number = tensors.get("target_space_embedding.kernel"), chosen or 0
     if kernel is None or kernel.dim() != 2:
         raise ConversionError("hparams.json asks for a target_space_embedding, but the checkpoint has none.")
+    spaces = f"0 to {len(kernel) - 1}"
     if not isinstance(number, int) or not 0 <= number < len(kernel):
-        raise ConversionError(
-            f"--target-space-id {shown(number)}: the target spaces of this model are 0 to {len(kernel) - 1}."
-        )
-    return kernel[number : number + 1]
+        raise ConversionError(f"--target-space-id {shown(number)}: the target spaces of this model are {spaces}.")
+    tensors["target_space_embedding.kernel"] = kernel[number : number + 1]
+    if chosen is not None:
+        return ""
+    return (
+        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
+        f"pass --target-space-id N, from {spaces}: in early versions it was that of the target language."
+    )
 
 
 def read_settings(options: Options) -> dict[str, Any]:

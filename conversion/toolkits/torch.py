@@ -31,7 +31,7 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted
 from ..files.torch import canonical, names
-from ..mapping import Table, count_layers, matrices
+from ..mapping import Table, count_layers, matrices, shared
 from ..options import NORM_FIRST, ConversionError, Fields, Options, shown
 from ..parity import torch as parity
 from ..parity.scores import Parity
@@ -113,11 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser):
 
 
 def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`.
-
-    Raises:
-        ConversionError: the file is damaged, described wrongly, or another model's.
-    """
+    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "torch.nn.Transformer", DEFAULTS, **given)
     tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), names(options))
@@ -152,7 +148,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
         attention_bias=biases[0],
         feed_forward_bias=biases[1],
         softmax_bias="generator.bias" in tensors,
-        share_embeddings=bare_state_dict.shared(source, target, softmax),
+        share_embeddings=shared(source, target, softmax, torch.equal),
     )
 
 
