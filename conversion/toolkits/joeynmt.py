@@ -206,24 +206,19 @@ def final_norm(config: Options, positions: list[str], tensors: Mapping[str, torc
 
 
 def search(config: Options, model: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
-    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's.
-
-    Raises:
-        ConversionError: one is not a number.
-    """
-    generation = generation_config(
+    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's."""
+    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
+    shortest, longest = None, config.real("testing.max_output_length", -1)
+    if not is_version_1(config):  # version 1 has neither setting
+        shortest = int(config.real("testing.min_output_length", 1))
+        never += [] if config.take("testing.generate_unk", True) else [specials.unk_id]
+    return generation_config(
         model,
         num_beams=int(config.real("testing.beam_size", 1)),
         length_penalty=max(config.real("testing.alpha", config.real("testing.beam_alpha", -1)), 0.0),
         length_penalty_offset=5,
         early_stopping=False,
+        min_new_tokens=shortest,
+        max_new_tokens=int(longest) if longest > 0 else None,
+        suppress_tokens=never,
     )
-    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
-    generation.min_new_tokens = None
-    if not is_version_1(config):  # version 1 has neither setting
-        generation.min_new_tokens = int(config.real("testing.min_output_length", 1))
-        never += [] if config.take("testing.generate_unk", True) else [specials.unk_id]
-    if (longest := config.real("testing.max_output_length", -1)) > 0:
-        generation.max_new_tokens = int(longest)
-    generation.suppress_tokens = never
-    return generation
