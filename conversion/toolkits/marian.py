@@ -1,7 +1,8 @@
 """Marian's own Transformer: `model.npz` with its vocabularies (and `decoder.yml`) beside it.
 
 The model stays Marian's, number for number, which transformers' MarianMTModel does not: position frequencies are
-10000^(-i / (d/2 - 1)), LayerNorm's eps is 1e-6, and the decoder's first input is a zero vector.
+10000^(-i / (d/2 - 1)), LayerNorm's eps is 1e-6, and the decoder's first input is a zero vector. Only post-norm
+models are read: Marian's pre-norm is not the usual one.
 
 Marian has no padding. Here a token for it is added after the last: its embedding is zero, so that it is the zero start
 vector, too, and its bias in the softmax is so low that its probability is 0.
@@ -104,7 +105,6 @@ MUST_BE = {
     "input-join-fields": (False,),
 }
 # Steps around a sub-layer: a adds its input, n normalises, h is a highway, r is RMSNorm; d, dropout, matters nowhere.
-# Before a sub-layer there may be none: Marian's pre-norm is not the usual one.
 STEPS = {
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("an",),
