@@ -145,13 +145,17 @@ def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options:
     """Those of `names`, such as the embeddings, whose shapes tell what the options do not.
 
     Raises:
-        ConversionError: options were refused, or one of the matrices is missing.
+        ConversionError: options were refused, or one of the matrices is missing or has another number of axes.
     """
-    if missing := [name for name in names if name not in tensors or tensors[name].dim() != 2]:
+    missing = [name for name in names if name not in tensors]
+    vectors = [name for name in names if name in tensors and tensors[name].dim() != 2]
+    if missing or vectors:
         options.finish()  # a model of another kind: what else is wrong with it matters more
-        raise ConversionError.of(
-            f"This is not a translation model of {options.toolkit}: the state dict lacks tensors", missing
-        )
+    if missing:
+        what = f"This is not a translation model of {options.toolkit}: the state dict lacks tensors"
+        raise ConversionError.of(what, missing)
+    if vectors:
+        raise ConversionError.of("These tensors should be matrices", vectors)
     return [tensors[name] for name in names]
 
 

@@ -40,8 +40,10 @@ def test_a_weight_and_a_bias_without_a_common_name_take_one_row():
 def test_a_matrix_that_is_missing_is_named_after_what_was_refused():
     tensors = {"source": torch.ones(3, 2), "target": torch.ones(3)}
     options = Options({"kind": "other"}, "toolkit")
-    with pytest.raises(ConversionError, match="not a translation model of toolkit.*lacks tensors: target; softmax"):
+    with pytest.raises(ConversionError, match="not a translation model of toolkit.*lacks tensors: softmax"):
         matrices(tensors, ["source", "target", "softmax"], options)
+    with pytest.raises(ConversionError, match="should be matrices: target"):
+        matrices(tensors, ["target"], options)
     options.off("kind")
     with pytest.raises(ConversionError, match="kind='other'"):  # the reason why they are missing
         matrices(tensors, ["target"], options)
