@@ -81,6 +81,12 @@ def generation_config(config: VaswaniConfig, num_beams: int = 4, **settings) -> 
     return GenerationConfig(num_beams=num_beams, **{"min_new_tokens": 1, **ids, **settings})
 
 
+def language_facts(source: str | None, target: str | None) -> dict[str, str | None]:
+    """Facts for the card. Those called "src", "trg" or "tgt" are names of files only."""
+    named = {"source_language": source, "target_language": target}
+    return {name: None if code in ("src", "trg", "tgt") else code for name, code in named.items()}
+
+
 def by_mean_log_probability(config: VaswaniConfig) -> GenerationConfig:
     """4 beams ranked by log P / length, stopped once as many hypotheses have ended: fairseq's search, and a default."""
     return generation_config(config, length_penalty=1.0, length_penalty_offset=0, early_stopping=True)

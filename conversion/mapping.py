@@ -9,19 +9,21 @@ A table is text, one row for a module or a tensor: our name, then the other tool
 - `{q,k,v}` stands for three names. Joined along the first axis, the tensors of one side equal those of the other.
 - `.T` at the end: the other toolkit's matrices are [in, out], ours [out, in].
 - A row of modules stands for their parameters: `weight` and `bias`, or what the toolkit calls them.
+- `ffn_[W|b]1` names a module's weight and bias where the toolkit has no common name for the two.
 
 (transformers has a `WeightConverter` for one direction. A table reads in both, and reports every problem at once.)
 """
 
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
-from .options import ConversionError
+from .options import ConversionError, Options, sharing
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Table:
         for parameter, name in zip(("weight", "bias"), self.parameters, strict=True):
             rule = Rule(
                 tuple(f"{module}.{parameter}" for module in ours),
-                tuple(f"{module}.{name}" for module in theirs),
+                tuple(parameter_of(module, parameter, name) for module in theirs),
                 transposed and parameter == "weight",
             )
             if all(tensor in shapes for tensor in rule.ours):
@@ -139,6 +141,36 @@ def misfit(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch
     return f"{', '.join(rule.theirs)}: {stored} does not fit {[list(shape) for shape in expected]}"
 
 
+def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options: Options) -> list[torch.Tensor]:
+    """Those of `names`, such as the embeddings, whose shapes tell what the options do not.
+
+    Raises:
+        ConversionError: options were refused, or one of the matrices is missing or has another number of axes.
+    """
+    missing = [name for name in names if name not in tensors]
+    vectors = [name for name in names if name in tensors and tensors[name].dim() != 2]
+    if missing or vectors:
+        options.finish()  # a model of another kind: what else is wrong with it matters more
+    if missing:
+        what = f"This is not a translation model of {options.toolkit}: the state dict lacks tensors"
+        raise ConversionError.of(what, missing)
+    if vectors:
+        raise ConversionError.of("These tensors should be matrices", vectors)
+    return [tensors[name] for name in names]
+
+
+def shared(
+    source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor,
+    same: Callable[[torch.Tensor, torch.Tensor], bool] = operator.is_,
+) -> str:  # fmt: skip
+    """`share_embeddings` of the configuration (section 3.4): which of the three matrices are one.
+
+    Where the embeddings are one matrix and the softmax has its own, both are kept.
+    """
+    tied = same(target, softmax)
+    return sharing(tied and same(source, target), tied)
+
+
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:
     """The name and shape of every tensor in our state dict. A shared matrix appears under the names of its users.
 
@@ -158,6 +190,19 @@ def numbered(name: str, stack: str | None, number: int) -> str:
     if stack is None:
         return name
     return name.replace(f"{{{stack}}}", str(number)).replace(f"{{{stack}+1}}", str(number + 1))
+
+
+def count_layers(names: Iterable[str], prefix: str) -> int:
+    """How many different numbers follow `prefix` in the names of tensors."""
+    return len({name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)})
+
+
+def parameter_of(module: str, parameter: str, name: str) -> str:
+    """`ffn_[W|b]1` as ffn_W1 or ffn_b1, by `parameter`; other modules have a parameter `name`."""
+    spot = re.search(r"\[(.+)\|(.+)\]", module)
+    if spot is None:
+        return f"{module}.{name}"
+    return module[: spot.start()] + spot[1 if parameter == "weight" else 2] + module[spot.end() :]
 
 
 def expanded(name: str) -> list[str]:

@@ -18,6 +18,7 @@ Where the toolkit has its own word for a value (`swish` for `silu`), `choices` t
 """
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
@@ -27,6 +28,10 @@ from huggingface_hub.errors import StrictDataclassError
 
 from vaswani_transformer import VaswaniConfig
 
+
+# Choices that several toolkits have.
+NORM_FIRST = {False: "post", True: "pre"}
+NOT = {False: True, True: False}
 
 SHORT = Repr()
 SHORT.maxlist = SHORT.maxtuple = SHORT.maxdict = 12
@@ -68,6 +73,11 @@ class Options:
         if value not in allowed:
             self.refuse(f"{name}={shown(value)} (supported: {', '.join(map(repr, allowed))})")
 
+    def must_be(self, table: Mapping[str, tuple]):
+        """`only` for each option of `table`. The first of its allowed values is the toolkit's default."""
+        for name, allowed in table.items():
+            self.only(name, *allowed, default=allowed[0])
+
     def off(self, *names: str):
         """Refuses each of these options that is set."""
         for name in names:
@@ -91,6 +101,25 @@ class Options:
             self.refuse(f"{name}={shown(value)} (supported: a number)")
             return default
         return value
+
+    def real(self, name: str, default: float) -> float:
+        """A number, however it is written.
+
+        Raises:
+            ConversionError: it is something else, or infinite.
+        """
+        value = self.take(name, default)
+        try:
+            if math.isfinite(number := float(value)):
+                return number
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise ConversionError(f"{name} is {shown(value)}, which is not a number.")
+
+    def version(self, name: str, parts: int) -> tuple[int, ...] | None:
+        """The first `parts` numbers of a version such as "v1.12.42"; None if it does not have as many."""
+        numbers = re.match("v?" + r"\.".join([r"(\d{1,4})"] * parts), str(self.take(name)))
+        return tuple(map(int, numbers.groups())) if numbers else None
 
     def finish(self):
         """Ends here if anything was refused.

@@ -5,7 +5,7 @@ first position: those that came from fairseq begin at 2.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.modeling_vaswani import sinusoidal_positions
 
-from .options import ConversionError
+from .options import ConversionError, Options
 
 
 OFFSETS = range(4)
@@ -40,6 +40,20 @@ def recognise(
     if len(lengths) > 1:
         raise ConversionError(f"Position tables of different kinds or lengths, {sorted(lengths)}, are not supported.")
     return learned(tables[0])
+
+
+def stored(
+    tensors: Mapping[str, torch.Tensor], names: Iterable[str], options: Options, d_model: Any,
+    expected: tuple[str, str] = ("interleaved", "half"),
+) -> dict[str, Any]:  # fmt: skip
+    """`recognise` for those tables among `tensors` that have one of `names`: the toolkit adds them, rounded or not.
+
+    Without any there are no fields, nor where options were refused, on which the width may depend.
+    """
+    tables = [tensors[name] for name in names if name in tensors]
+    if not tables or options.problems or not isinstance(d_model, int):
+        return {}
+    return recognise(tables, d_model, expected)
 
 
 def _kind(table: torch.Tensor, d_model: int, expected: tuple[str, str]) -> dict[str, Any]:

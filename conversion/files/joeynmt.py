@@ -1,6 +1,5 @@
 """Reads the files of JoeyNMT: checkpoint, configuration and vocabularies."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from ..options import ConversionError, Options, shown
 from .folders import beside
 from .pickles import load_pickle
-from .text import read_lines, read_yaml
+from .text import check_count, read_lines, read_yaml
 
 
 REQUIRED = ("data", "model", "model.encoder", "model.decoder")
@@ -59,11 +58,8 @@ def is_version_1(config: Options) -> bool:
     return isinstance(config.take("data.src"), str)
 
 
-def version(config: Options) -> tuple[int, int] | None:
-    if is_version_1(config):
-        return 1, 0
-    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", str(config.take("joeynmt_version")))
-    return (int(numbers[1]), int(numbers[2])) if numbers else None
+def version(config: Options) -> tuple[int, ...] | None:
+    return (1, 0) if is_version_1(config) else config.version("joeynmt_version", parts=2)
 
 
 @dataclass(frozen=True)
@@ -99,14 +95,14 @@ class Specials:
         return {"unk": self.unk_id, "pad": self.pad_id, "bos": self.bos_id, "eos": self.eos_id}
 
 
-def read_vocabulary(folder: Path, config: Options, side: str, specials: Specials) -> list[str]:
+def read_vocabulary(folder: Path, config: Options, side: str, specials: Specials, size: int) -> list[str]:
     """The tokens of "src" or "trg" in the order of their ids; [] if no file is found.
 
     Training writes `src_vocab.txt` and `trg_vocab.txt`; the configuration may name another file, without the special
     tokens.
 
     Raises:
-        ConversionError: the special tokens have other ids than the configuration says.
+        ConversionError: the special tokens have other ids than the configuration says, or the model another `size`.
     """
     named = config.take(f"data.{side}.voc_file", config.take(f"data.{side}_vocab"))
     file = beside(folder, f"{side}_vocab.txt") or beside(folder, named)
@@ -118,4 +114,5 @@ def read_vocabulary(folder: Path, config: Options, side: str, specials: Specials
         token = getattr(specials, name)
         if tokens.index(token) != number:
             raise ConversionError(f"{file} does not give {token} the id {number}, as the configuration does.")
+    check_count(file, tokens, size)
     return tokens

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..options import ConversionError, shown
+from ..options import ConversionError, Options
 from .arrays import read_npz
 from .folders import checkpoint_in, regular
 from .text import one_line, parse_yaml, read_lines, read_yaml, read_yaml_strings
@@ -17,6 +17,7 @@ LARGEST = 10_000_000  # tokens of a vocabulary
 SENTENCEPIECE = (".spm", ".model")
 # The second names are those of old models, which came from Nematus.
 END, UNKNOWN = ("</s>", "eos"), ("<unk>", "UNK")
+NEVER = -1e4  # a bias whose exp is 0, in half precision, too
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,33 @@ class MarianVocabulary:
     tokens: Sequence[str]
     eos: int
     unk: int
+
+
+@dataclass(frozen=True)
+class MarianFiles:
+    """What the files of a model hold. `options` are the model's, `decoding` and `training` may be empty."""
+
+    path: Path
+    tensors: Mapping[str, torch.Tensor]
+    options: Options
+    decoding: Options
+    training: Options
+    vocabularies: tuple[MarianVocabulary, MarianVocabulary]
+
+    @classmethod
+    def read(cls, source: Path, vocabularies: Sequence[Path] | None = None) -> "MarianFiles":
+        """Those of a model.npz, or of the folder that contains it; `vocabularies` if they are elsewhere.
+
+        Raises:
+            ConversionError: a file is damaged, or not Marian's.
+            FileNotFoundError: the model or a vocabulary is missing.
+        """
+        path = find(source)
+        tensors, options = read_model(path)
+        decoding = decoder_settings(path)
+        sides = read_vocabularies(path, decoding, vocabularies)
+        settings = (Options(values, "Marian") for values in (options, decoding, read_training(path)))
+        return cls(path, one_way(tensors, options), *settings, sides)
 
 
 def find(source: Path) -> Path:
@@ -78,16 +106,41 @@ def read_model(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, options
 
 
-def number(options: Mapping[str, Any], name: str, default: float) -> float:
-    """An option that is a number.
+def one_way(tensors: Mapping[str, torch.Tensor], options: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors as if nothing was tied, every matrix was stored the same way round, and no projection was missing."""
+    tensors = dict(tensors)
+    output = "decoder_ff_logit_out_W"
+    if "Wemb" in tensors:
+        tensors["encoder_Wemb"] = tensors["decoder_Wemb"] = tensors.pop("Wemb")
+    if output in tensors:  # the other way round, until 2018
+        tensors[f"{output}t"] = tensors.pop(output).mT
+    elif "decoder_Wemb" in tensors:
+        tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
+    stored = dict(tensors)  # layer 2 may share the tensors of 1, and layer 3 those stored as 2
+    for layer, kept in enumerate(list_of(options, "transformer-tied-layers"), start=1):
+        prefix = f"decoder_l{kept}_"
+        same = {name: tensor for name, tensor in stored.items() if name.startswith(prefix)}
+        tensors |= {f"decoder_l{layer}_{name.removeprefix(prefix)}": tensor for name, tensor in same.items()}
+    if options.get("transformer-no-projection"):  # the identity is the same
+        for query in [name for name in tensors if name.endswith("_Wq")]:
+            tensors[f"{query[:-1]}o"] = torch.eye(len(tensors[query]))
+            tensors[f"{query[:-2]}bo"] = torch.zeros(1, len(tensors[query]))
+    return tensors
 
-    Raises:
-        ConversionError: it is something else.
-    """
-    try:
-        return float(options.get(name) or default)
-    except (TypeError, ValueError, OverflowError):
-        raise ConversionError(f"{name} is {shown(options[name])}, which is not a number.") from None
+
+def with_padding(tensors: Mapping[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
+    """Both vocabularies with `size` rows: those added are zero, and never produced."""
+    tensors = dict(tensors)
+    bias = tensors.get("decoder_ff_logit_out_b", torch.zeros(1, len(tensors["decoder_Wemb"])))  # output-omit-bias
+    tensors["decoder_ff_logit_out_b"] = bias
+    if bias.dim() == 2 and bias.shape[1] < size:
+        missing = torch.full((len(bias), size - bias.shape[1]), NEVER)
+        tensors["decoder_ff_logit_out_b"] = torch.cat((bias, missing), dim=1)
+    for name in ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"):
+        matrix = tensors[name]
+        if matrix.dim() == 2 and len(matrix) < size:  # TABLE refuses other shapes
+            tensors[name] = torch.cat((matrix, torch.zeros(size - len(matrix), matrix.shape[1])))
+    return tensors
 
 
 def list_of(options: Mapping[str, Any], name: str) -> list:

@@ -1,7 +1,7 @@
 """Reads the files of tensor2tensor: checkpoint and hyperparameters."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ from .text import read_json
 
 
 MODEL = "transformer/"
+SHARD = re.compile(r"symbol_modality_(\d+)_(\d+)\.(shared|input_emb|target_emb|softmax)\.weights_(\d+)")
 
 
 def find(source: Path) -> Path:
@@ -68,4 +69,54 @@ def weights(names: Iterable[str]) -> list[str]:
         name
         for name in names
         if name.startswith(MODEL) and not any(name[: slash.start()] in names for slash in re.finditer("/", name))
+    )
+
+
+def canonical(variables: Mapping[str, torch.Tensor], scope: str) -> dict[str, torch.Tensor]:
+    """Variables under the table's names: norms are called "norm", whichever scope they are in."""
+    tensors = {}
+    for name, tensor in variables.items():
+        if "kv_transform" in name:
+            raise ConversionError(
+                f"{name}: this checkpoint is from before tensor2tensor 1.4 (November 2017), whose layout is not "
+                "supported."
+            )
+        name = name.removeprefix(MODEL).removeprefix("body/").replace("/", ".")
+        norm = re.sub(rf"{scope}\.layer_norm\.layer_norm_", "norm.", name)
+        tensors[norm.replace("norm.scale", "norm.kernel") if norm != name else name] = tensor
+    return tensors
+
+
+def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """input_emb [V_source, D], target_emb and softmax [V_target, D]; removes their shards from `tensors`.
+
+    The names say which of them are one matrix: if the vocabularies differ in size, tensor2tensor does not do what
+    hparams.json says. A matrix of V rows is divided into n shards, of which the first V % n have one row more.
+
+    Raises:
+        ConversionError: shards are missing, or the embeddings are not those of a model from text to text.
+    """
+    shards: dict[tuple[int, int, str], dict[int, torch.Tensor]] = {}
+    for name in [name for name in tensors if SHARD.fullmatch(name)]:
+        rows, width, table, number = SHARD.fullmatch(name).groups()
+        shards.setdefault((int(rows), int(width), table), {})[int(number)] = tensors.pop(name)
+    tables: dict[str, dict[int, torch.Tensor]] = {}
+    for (rows, width, table), parts in shards.items():
+        n = len(parts)
+        shapes = [[rows // n + (i < rows % n), width] for i in range(n)]
+        if [list(parts[i].shape) if i in parts else None for i in range(n)] != shapes:
+            raise ConversionError(
+                f"symbol_modality_{rows}: shards of {table} are missing, or do not have the shapes {shapes}."
+            )
+        tables.setdefault(table, {})[rows] = torch.cat([parts[i] for i in range(n)])
+    shared = tables.get("shared", {})  # by size, if there are two vocabularies
+    sources, targets = tables.get("input_emb", shared), tables.get("target_emb", shared)
+    softmax = tables.get("softmax", shared)
+    target = next(iter(softmax), None)
+    source = next((rows for rows in sources if rows != target), target)
+    if len(softmax) == 1 and sources.keys() | targets.keys() == {source, target} and target in targets:
+        return {"input_emb": sources[source], "target_emb": targets[target], "softmax": softmax[target]}
+    listed = [f"{table} ({rows} tokens)" for table, sizes in sorted(tables.items()) for rows in sorted(sizes)]
+    raise ConversionError(
+        f"The checkpoint has the embeddings {', '.join(listed) or 'none'}, not those of a model from text to text."
     )

@@ -1,6 +1,7 @@
 """Reads text: vocabularies, JSON and YAML."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,16 @@ def read_lines(path: str | Path) -> list[str]:
     """The lines of a vocabulary, as toolkits read them: Unicode's other line separators are part of a token."""
     text = read_text(path).replace("\r\n", "\n").replace("\r", "\n")
     return text.removesuffix("\n").split("\n")
+
+
+def check_count(path: str | Path, tokens: Sequence[str], size: int):
+    """Checks that a vocabulary has as many tokens as the model.
+
+    Raises:
+        ConversionError: it must belong to another model.
+    """
+    if len(tokens) != size:
+        raise ConversionError(f"{path} has {len(tokens)} tokens, the model has {size}.")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

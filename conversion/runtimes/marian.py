@@ -11,25 +11,19 @@ A tokenizer of SentencePiece unigram models becomes a MarianTokenizer. Others st
 reads.
 """
 
-import base64
-import json
-import tempfile
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
-from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer, PreTrainedTokenizerBase
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers import __version__ as transformers_version
-from transformers.utils import is_sentencepiece_available
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..options import ConversionError, Options
 from ..parity.models import compare_models
-from ..parity.tokenizers import tokenizer_differences
-from ..segmentation import SPACE
-from ..toolkits.hf_marian import TABLE, spelling
+from ..toolkits.hf_marian import TABLE
 from .exports import exported_folder, load
+from .marian_tokenizer import write_tokenizer
 
 
 ONLY = {
@@ -163,70 +157,3 @@ def marian_generation(model: VaswaniForConditionalGeneration) -> GenerationConfi
     pad = model.config.pad_token_id
     bad = [*(words for words in settings.get("bad_words_ids") or [] if words != [pad]), [pad]]
     return GenerationConfig(**{**settings, "bad_words_ids": bad, "renormalize_logits": True})
-
-
-# Tokenizer ----------------------------------------------------------------------------------------------------------
-
-
-def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
-    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot express it."""
-    if not is_sentencepiece_available():
-        return False
-    settings = tokenizer.init_kwargs
-    source = getattr(tokenizer, "_source_side", None) or tokenizer.backend_tokenizer
-    target = getattr(tokenizer, "_target_side", None) or source
-    models = [sentencepiece_model(side) for side in (source, target)]
-    if None in models or any(name.startswith("moses") or name == "escape" for name in settings):
-        return False
-    ids = [
-        vocabulary(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
-    ]
-    if not {tokenizer.eos_token, tokenizer.unk_token, tokenizer.pad_token} <= ids[0].keys() & ids[1].keys():
-        return False
-    with tempfile.TemporaryDirectory() as place:
-        files = {name: Path(place) / name for name in ("source.spm", "target.spm", "vocab.json", "target_vocab.json")}
-        for (name, file), content in zip(files.items(), (*models, *map(json.dumps, ids)), strict=True):
-            file.write_bytes(content if name.endswith(".spm") else content.encode())
-        written = MarianTokenizer(
-            *list(map(str, files.values())),
-            separate_vocabs=ids[0] != ids[1],
-            eos_token=tokenizer.eos_token,
-            unk_token=tokenizer.unk_token,
-            pad_token=tokenizer.pad_token,
-            model_max_length=tokenizer.model_max_length,
-        )
-        if tokenizer_differences(tokenizer, written, *map(list, ids), spelling):
-            return False
-        written.save_pretrained(folder)
-    return True
-
-
-def vocabulary(side: Tokenizer, known: int | None) -> dict[str, int]:
-    """The ids that the model knows. Tokens that are not pieces begin with a space; see `segmentation.sentencepiece`."""
-    ids = sorted(side.get_vocab().items(), key=lambda item: item[1])
-    return {token.removeprefix(" "): i for token, i in ids if known is None or i < known}
-
-
-def sentencepiece_model(side: Tokenizer) -> bytes | None:
-    """The SentencePiece unigram model of a side; None if it is of another kind."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    settings = json.loads(side.to_str())
-    model, normalizer = settings["model"], settings["normalizer"] or {}
-    if model["type"] != "Unigram" or model["byte_fallback"] or side.normalizer is None:
-        return None
-    special = {token["content"] for token in settings["added_tokens"]}
-    proto = sentencepiece_model_pb2.ModelProto()
-    proto.pieces.add(piece="<unk>", score=0, type=sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN)
-    for piece, score in model["vocab"]:
-        if piece not in special and not piece.startswith(" "):
-            proto.pieces.add(piece=piece, score=score)
-    for step in normalizer.get("normalizers", [normalizer]):
-        if step["type"] == "Precompiled":
-            proto.normalizer_spec.precompiled_charsmap = base64.b64decode(step["precompiled_charsmap"])
-    spaced = side.normalizer.normalize_str("a  a")
-    proto.normalizer_spec.add_dummy_prefix = spaced.startswith(SPACE)
-    proto.normalizer_spec.remove_extra_whitespaces = 2 * SPACE not in spaced
-    proto.normalizer_spec.escape_whitespaces = SPACE in spaced
-    proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
-    return proto.SerializeToString()

@@ -25,16 +25,12 @@ Ids and masks are int64, masks 1 for tokens and 0 for padding, which is on the r
 """
 
 import json
-import logging
-import warnings
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import torch
-from torch import nn
 from transformers import PreTrainedTokenizerBase
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
@@ -42,13 +38,10 @@ from ..options import ConversionError, Options
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
 from .exports import exported_folder, import_of, load
+from .onnx_graphs import DECODER, DECODER_WITH_PAST, ENCODER, write_graphs
 
 
-ENCODER, DECODER, DECODER_WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
-KINDS = ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
-OPSET = 20
 SHORTEST = 12
-LARGEST_FILE = 2**31 - 2**20  # what one file of protocol buffers can hold
 START = """\
 ```python
 import numpy as np
@@ -120,123 +113,6 @@ def refuse_what_it_lacks(config: VaswaniConfig):
         options.refuse(f"positions for fewer than {SHORTEST} tokens, which the export is compared with")
     if options.problems:
         raise ConversionError.of("This model cannot be exported to ONNX", options.problems, 99)
-
-
-class Encoder(nn.Module):
-    def __init__(self, model: VaswaniForConditionalGeneration):
-        super().__init__()
-        self.encoder = model.model.encoder
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-
-
-class Decoder(nn.Module):
-    """The first step: only the encoder's output is known."""
-
-    def __init__(self, model: VaswaniForConditionalGeneration):
-        super().__init__()
-        self.decoder, self.lm_head = model.model.decoder, model.lm_head
-
-    def forward(self, input_ids, encoder_attention_mask, encoder_hidden_states) -> list[torch.Tensor]:
-        """Logits, then keys and values of each layer in the order of KINDS."""
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        logits = self._logits(input_ids, encoder_attention_mask, encoder_hidden_states, cache)
-        layers = zip(cache.self_attention_cache.layers, cache.cross_attention_cache.layers, strict=True)
-        return [logits, *(x for own, cross in layers for x in (own.keys, own.values, cross.keys, cross.values))]
-
-    def _logits(self, input_ids, encoder_attention_mask, encoder_hidden_states, cache) -> torch.Tensor:
-        hidden_states = self.decoder(
-            input_ids=input_ids,
-            encoder_hidden_states=encoder_hidden_states,
-            encoder_attention_mask=encoder_attention_mask,
-            past_key_values=cache,
-            use_cache=True,
-        ).last_hidden_state
-        return self.lm_head(hidden_states)
-
-
-class DecoderWithPast(Decoder):
-    """Every later step, with the keys and values of earlier ones."""
-
-    def forward(self, input_ids, encoder_attention_mask, past_key_values) -> list[torch.Tensor]:
-        """`past_key_values` in the order that Decoder gives -> logits, then keys and values of the target."""
-        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        for layer in range(len(past_key_values) // len(KINDS)):
-            key, value, cross_key, cross_value = past_key_values[len(KINDS) * layer :][: len(KINDS)]
-            cache.self_attention_cache.update(key, value, layer)
-            cache.cross_attention_cache.update(cross_key, cross_value, layer)
-            cache.is_updated[layer] = True
-        # Of the encoder's output, only the shape [B, S] is still asked for.
-        logits = self._logits(input_ids, encoder_attention_mask, past_key_values[2][:, 0], cache)
-        return [logits, *(x for own in cache.self_attention_cache.layers for x in (own.keys, own.values))]
-
-
-@torch.no_grad()
-def write_graphs(model: VaswaniForConditionalGeneration, folder: Path):
-    """Exports encoder, decoder and decoder with past.
-
-    Raises:
-        ConversionError: torch's exporter cannot express the model.
-    """
-    layers, config = range(model.config.decoder_layers), model.config
-    past = [f"past_key_values.{n}.{kind}" for n in layers for kind in KINDS]
-    present = [name.replace("past_key_values", "present") for name in past]
-    own = [name for name in present if ".decoder." in name]
-
-    input_ids, mask = padded(sample_ids(config, (2, 4, 3), config.vocab_size), config.pad_token_id)
-    target, _ = padded(sample_ids(config, (3, 3, 3), config.decoder_vocab_size), config.pad_token_id)
-    encoder, decoder, decoder_with_past = (kind(model).eval() for kind in (Encoder, Decoder, DecoderWithPast))
-    hidden_states = encoder(input_ids, mask)
-    keys_and_values = decoder(target, mask, hidden_states)[1:]
-
-    axes = ("batch", "source_length", "target_length", "past_length")
-    batch, source, tokens, before = map(torch.export.Dim, axes)
-    ids, source_shape = {0: batch, 1: tokens}, {0: batch, 1: source}
-    past_shapes = [{0: batch, 2: before if ".decoder." in name else source} for name in past]
-
-    def write(name: str, module: nn.Module, arguments: tuple, shapes: tuple, inputs: list[str], outputs: list[str]):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the exporter's own dependencies
-            program = torch.onnx.export(
-                module,
-                arguments,
-                dynamo=True,
-                opset_version=OPSET,
-                dynamic_shapes=shapes,
-                input_names=inputs,
-                output_names=outputs,
-                verbose=False,
-            )
-            large = sum(parameter.nbytes for parameter in module.parameters()) > LARGEST_FILE
-            without_traces(program)
-            program.save(folder / name, external_data=large)
-
-    names = ["input_ids", "encoder_attention_mask"]
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it reports that torchvision is missing
-    try:
-        write(
-            ENCODER, encoder, (input_ids, mask), (source_shape, source_shape), ["input_ids", "attention_mask"],
-            ["last_hidden_state"],
-        )  # fmt: skip
-        write(
-            DECODER, decoder, (target, mask, hidden_states), (ids, source_shape, source_shape),
-            [*names, "encoder_hidden_states"], ["logits", *present],
-        )  # fmt: skip
-        write(
-            DECODER_WITH_PAST, decoder_with_past, (target[:, :1], mask, keys_and_values),
-            ({0: batch}, source_shape, past_shapes), [*names, *past], ["logits", *own],
-        )  # fmt: skip
-    except torch.onnx.errors.OnnxExporterError as error:
-        raise ConversionError(f"torch cannot export this model to ONNX: {str(error).splitlines()[0]}") from error
-
-
-def without_traces(program: torch.onnx.ONNXProgram):
-    """Removes what the exporter notes about each node: the lines of code behind it, with the paths of this machine."""
-    for graph in (program.model.graph, *program.model.functions.values()):
-        graph.metadata_props.clear()
-        for node in graph.all_nodes():
-            node.metadata_props.clear()
 
 
 def sessions(folder: Path) -> list[onnxruntime.InferenceSession]:

@@ -7,10 +7,14 @@
     characters(source, target)                   characters
     choose(source, target, codes, spm)           the first of these that the files at hand allow
 
+`fairseq.py`, `joeynmt.py`, `marian.py`, `opennmt.py` and `tensor2tensor.py` are named after toolkits: what each records
+about its segmentation, and where its files are.
+
 (transformers can convert a SentencePiece model, too, but not with another vocabulary, nor exactly: what is written here
 is compared with the original tools by tests.)
 """
 
+import argparse
 from pathlib import Path
 
 from .byte_pairs import subword_nmt
@@ -25,6 +29,7 @@ __all__ = [
     "ConvertedTokenizer",
     "MosesSettings",
     "Vocabulary",
+    "add_segmentation_files",
     "characters",
     "choose",
     "sentencepiece",
@@ -33,6 +38,15 @@ __all__ = [
     "t2t_vocabulary",
     "words",
 ]
+
+
+def add_segmentation_files(parser: argparse.ArgumentParser, each_side: bool = False):
+    """Options for the files that segment texts; if `each_side`, one for both sides or two."""
+    many, sides = ({"nargs": "+"}, " of source and target, or one for both") if each_side else ({}, "")
+    for name, what in (("--codes", "byte-pair codes, of subword-nmt or fastBPE"), ("--spm", "SentencePiece model")):
+        parser.add_argument(
+            name, type=Path, metavar="FILE", help=f"{what}{sides}, if not beside the checkpoint", **many
+        )
 
 
 def choose(

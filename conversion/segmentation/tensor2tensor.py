@@ -1,8 +1,12 @@
-"""tensor2tensor's SubwordTextEncoder."""
+"""tensor2tensor's SubwordTextEncoder, and which vocabulary files are the source's and the target's."""
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from vaswani_transformer import VaswaniConfig
 
 from ..files.text import read_lines
 from ..options import ConversionError
@@ -39,3 +43,33 @@ def t2t_vocabulary(path: Path) -> Vocabulary:
     if [token.removesuffix("_") for token in tokens[:2]] != ["<pad>", "<EOS>"]:
         raise ConversionError(f"{path} is not a tensor2tensor vocabulary of subwords: it has no <pad> and <EOS>.")
     return Vocabulary(("<pad>", "<EOS>", *tokens[2:]), eos=1, pad=0)
+
+
+def read_tokenizer(folder: Path, given: Sequence[Path] | None, config: VaswaniConfig, divisor: int):
+    """The tokens of source and target, and the tokenizer, from one vocabulary file or two; nothing without a file.
+
+    Of two files in `folder`, their sizes tell which is the source's. The embeddings have as many rows as the vocabulary
+    tokens, rounded up to a multiple of `divisor`.
+
+    Raises:
+        ConversionError: a file is not a vocabulary or not the model's, or the sizes do not tell.
+    """
+    paths = list(given or sorted(folder.glob("vocab.*.subwords*")))
+    if not paths:
+        return None, None
+    rows = (config.vocab_size, config.decoder_vocab_size)
+    tokens = {path: t2t_vocabulary(path).tokens for path in paths}
+    pairs = [(paths[0], paths[-1])] if given or len(paths) == 1 else list(itertools.permutations(paths, 2))
+    fitting = [pair for pair in pairs if all(fits(len(tokens[p]), n, divisor) for p, n in zip(pair, rows, strict=True))]
+    if len(paths) > 2 or len(fitting) != 1:
+        listed = ", ".join(f"{path.name} ({len(tokens[path])} tokens)" for path in paths)
+        raise ConversionError(
+            f"The model has {rows[0]} source and {rows[1]} target tokens, which does not tell how these vocabularies "
+            f"belong to it: {listed}. Pass --vocab FILE, or --vocab SOURCE_FILE TARGET_FILE."
+        )
+    source, target = fitting[0]
+    return (tokens[source], tokens[target]), t2t_subwords(*dict.fromkeys((source, target)))
+
+
+def fits(tokens: int, rows: int, divisor: int) -> bool:
+    return rows == -(-tokens // max(divisor, 1)) * max(divisor, 1)

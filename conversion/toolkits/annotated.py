@@ -9,12 +9,6 @@
 | dropout        | 0.1       | `dropout`, for further training                                      |
 | ids            | its own   | {"bos": 0, "eos": 1, "pad": 2, "unk": 3, "decoder_start": 0}         |
 
-Three more name files: "source_vocabulary" (vocab.src.txt) and "target_vocabulary" (vocab.trg.txt) with one token a
-line, in the order of ids, and "codes" (bpe.codes), subword-nmt's; without codes, texts are split at spaces.
-
-The state dict may be saved under "model", "state_dict" or "model_state_dict". A prefix that all its names share
-(module., _orig_mod. or model.) is dropped.
-
 Sizes, shared matrices and positions are recognised from the tensors.
 """
 
@@ -26,7 +20,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted
-from ..mapping import Table
+from ..mapping import Table, count_layers, shared
 from ..options import ConversionError, Fields, Options
 from ..positions import recognise, rows
 from . import bare_state_dict
@@ -91,11 +85,7 @@ add_arguments = bare_state_dict.add_arguments
 
 
 def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`.
-
-    Raises:
-        ConversionError: the file is damaged, described wrongly, or another model's.
-    """
+    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "Annotated Transformer", DEFAULTS, **given)
     tensors = bare_state_dict.load_state_dict(path, unsafe)
@@ -135,7 +125,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
         decoder_vocab_size=len(target),
         d_model=source.shape[1],
         d_ff=len(inner),
-        encoder_layers=bare_state_dict.count_layers(tensors, "encoder.layers."),
-        decoder_layers=bare_state_dict.count_layers(tensors, "decoder.layers."),
-        share_embeddings=bare_state_dict.shared(source, target, softmax),
+        encoder_layers=count_layers(tensors, "encoder.layers."),
+        decoder_layers=count_layers(tensors, "decoder.layers."),
+        share_embeddings=shared(source, target, softmax, torch.equal),
     )

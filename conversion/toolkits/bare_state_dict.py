@@ -5,7 +5,7 @@ come the `config` and `ids` of a `reference.json` in the same folder, and then t
 """
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,19 @@ from ..converted import Converted, by_mean_log_probability
 from ..files.arrays import read_safetensors
 from ..files.folders import beside, checkpoint_in
 from ..files.pickles import load_pickle
-from ..files.text import read_json, read_lines
+from ..files.text import check_count, read_json, read_lines
 from ..options import ConversionError, Fields, Options, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
 
+# What --help says after a converter's own fields.
+FILES = """
+Three more fields name files: "source_vocabulary" (vocab.src.txt) and "target_vocabulary" (vocab.trg.txt) with one token
+a line, in the order of ids, and "codes" (bpe.codes), subword-nmt's; without codes, texts are split at spaces.
+
+The state dict may be saved under "model", "state_dict" or "model_state_dict". A prefix that all its names share
+(module., _orig_mod. or model.) is dropped.
+"""
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
 ROLES = ("pad", "eos", "bos", "decoder_start")
@@ -65,6 +73,7 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
 
 
 def add_arguments(parser: argparse.ArgumentParser):
+    parser.epilog = f"{parser.epilog or ''}{FILES}"
     parser.add_argument("--heads", type=int, metavar="N", help="attention heads, which a state dict does not record")
     for role in ROLES:
         name = role.replace("_", "-")
@@ -144,23 +153,10 @@ def read_tokenizer(
     sides = []
     for field, size in (("source_vocabulary", config.vocab_size), ("target_vocabulary", config.decoder_vocab_size)):
         tokens = read_lines(files[field])
-        if len(tokens) != size:
-            raise ConversionError(f"{files[field]} has {len(tokens)} tokens, the model has {size}.")
+        check_count(files[field], tokens, size)
         if wrong := [name for name, i in special.items() if i is not None and not 0 <= i < size]:
             raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
         before = () if config.bos_token_id is None else (config.bos_token_id,)
         sides.append(Vocabulary(tokens, **special, before=before))
     advice = "Put subword-nmt's bpe.codes beside the state dict to segment it here."
     return sides, choose(*sides, files["codes"], advice=advice)
-
-
-def count_layers(tensors: Iterable[str], prefix: str) -> int:
-    """How many different numbers follow `prefix` in names."""
-    return len({name[len(prefix) :].partition(".")[0] for name in tensors if name.startswith(prefix)})
-
-
-def shared(source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor) -> str:
-    """`share_embeddings`, which a state dict shows by equal matrices."""
-    if not torch.equal(target, softmax):
-        return "none"
-    return "all" if torch.equal(source, target) else "target"

@@ -12,13 +12,15 @@ import torch
 
 from vaswani_transformer import VaswaniConfig
 
-from ..converted import Converted, by_mean_log_probability
+from ..converted import Converted, by_mean_log_probability, language_facts
 from ..files.fairseq import flat, load_checkpoint, modern_names, section
-from ..files.folders import beside, checkpoint_in
-from ..files.text import read_lines
-from ..mapping import Table
-from ..options import ConversionError, Fields, Options, sharing, shown
-from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, choose
+from ..files.folders import checkpoint_in
+from ..mapping import Table, matrices
+from ..options import NORM_FIRST, NOT, Fields, Options, sharing, shown
+from ..segmentation import add_segmentation_files
+from ..segmentation.fairseq import files_in as files_in
+from ..segmentation.fairseq import read_dictionary as read_dictionary
+from ..segmentation.fairseq import read_vocabularies, tokenizer
 from .fairseq_layers import layers
 
 
@@ -43,7 +45,7 @@ TABLE = Table(
     ignored=IGNORED,
 )
 
-PAD, EOS = 1, 2
+PAD, EOS = 1, 2  # of the dictionary's four special tokens
 # Positions, sharing and vocabulary sizes depend on several options: see `read_config`.
 FIELDS = Fields(
     f"""
@@ -85,9 +87,9 @@ FIELDS = Fields(
             "relu_squared": "relu2",
             "linear": "linear",
         },
-        "norm_position": {False: "post", True: "pre"},
-        "decoder_norm_position": {False: "post", True: "pre"},
-        "scale_embedding": {False: True, True: False},
+        "norm_position": NORM_FIRST,
+        "decoder_norm_position": NORM_FIRST,
+        "scale_embedding": NOT,
     },
 )
 # Their names begin like the Transformer's presets, but they are language models, or do not wait for the whole source.
@@ -100,17 +102,9 @@ MUST_BE_OFF = (
     "encoder_xformers_att_config", "decoder_xformers_att_config", "simul_type",
 )  # fmt: skip
 
-# Names of codes in fairseq's own recipes and releases.
-CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "codes")
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3; dict.txt begins after them
-# fairseq's names for the steps that a text goes through.
-STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
-SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
-
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt or fastBPE")
-    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model")
+    add_segmentation_files(parser)
     parser.add_argument("--moses", action="store_true", help="the model was trained on text tokenized by Moses")
     parser.add_argument(
         "--languages",
@@ -124,11 +118,7 @@ def convert(
     source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None, moses: bool = False,
     languages: Sequence[str] | None = None,
 ) -> Converted:  # fmt: skip
-    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
-    """
+    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files."""
     path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
     saved = load_checkpoint(path, unsafe)
     task = section(saved, "task")
@@ -138,9 +128,6 @@ def convert(
     pair = recorded if languages is None else tuple(languages)
     # The files of the vocabularies are named by the languages that the model was trained with.
     vocabularies = read_vocabularies(path.parent, pair if None in recorded else recorded, config)
-    facts = {"arch": section(saved, "model").get("arch")}
-    for name, language in zip(("source_language", "target_language"), pair, strict=True):
-        facts[name] = language if language not in ("src", "trg", "tgt") else None
     return Converted.of(
         "fairseq",
         config,
@@ -148,7 +135,7 @@ def convert(
         by_mean_log_probability(config),
         tokenizer(saved, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
         files=[path],
-        facts=facts,
+        facts={"arch": section(saved, "model").get("arch"), **language_facts(*pair)},
         target_tokens=vocabularies[1].tokens if vocabularies else (),
     )
 
@@ -156,11 +143,7 @@ def convert(
 def read_config(saved: Mapping, task: Mapping, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
     options = Options(flat(section(saved, "model")), "fairseq")
     refuse_other_models(options, task.get("_name", task.get("task")))
-    if missing := [f"{side}coder.embed_tokens.weight" for side in ("en", "de")
-                   if f"{side}coder.embed_tokens.weight" not in tensors]:  # fmt: skip
-        options.finish()
-        raise ConversionError.of("This is not a fairseq Transformer: the state dict lacks tensors", missing)
-    source, target = tensors["encoder.embed_tokens.weight"], tensors["decoder.embed_tokens.weight"]
+    source, target = matrices(tensors, [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")], options)
     tensors.setdefault("decoder.output_projection.weight", target)  # old files store a tied matrix once
     return options.config(
         **FIELDS.read(options),
@@ -209,91 +192,3 @@ def final_norm(options: Options, tensors: Mapping[str, torch.Tensor]) -> bool | 
     if len(norms) > 1:
         options.refuse("a LayerNorm after one of two pre-norm stacks (supported: after both, or after neither)")
     return False if norms == {False} else None
-
-
-def read_vocabularies(
-    folder: Path, languages: tuple[str | None, str | None], config: VaswaniConfig
-) -> tuple[Vocabulary, Vocabulary] | None:
-    """Source and target, from `dict.<language>.txt`; None if there are no such files.
-
-    Raises:
-        ConversionError: a file is damaged, or has another number of tokens than the model.
-    """
-    dictionaries = sorted(folder.glob("dict*.txt"))
-    if not dictionaries:
-        return None
-    paths = [folder / f"dict.{language}.txt" for language in languages]
-    if not all(path.is_file() for path in paths):
-        if len(dictionaries) > 1 and config.share_embeddings != "all":
-            if None in languages:
-                raise ConversionError(f"Which dict.*.txt in {folder} is which? Pass --languages SOURCE TARGET.")
-            names = " and ".join(path.name for path in paths)
-            raise ConversionError(f"{folder} lacks {names}, the vocabularies of this checkpoint.")
-        paths = [dictionaries[0]] * 2
-    sizes = config.vocab_size, config.decoder_vocab_size
-    source, target = (read_dictionary(path, size) for path, size in zip(paths, sizes, strict=True))
-    return source, target
-
-
-def read_dictionary(path: Path, size: int) -> Vocabulary:
-    rows = [line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1) for line in read_lines(path)]
-    if wrong := [number for number, row in enumerate(rows, 1) if len(row) != 2 or not row[1].isdecimal()]:
-        raise ConversionError(f"{path} is not a fairseq dictionary: line {wrong[0]} is not a token and its count.")
-    tokens = (*SPECIAL, *(token for token, _ in rows))
-    if len(tokens) != size:
-        raise ConversionError(
-            f"{path} is the wrong vocabulary: with the four special tokens it has {len(tokens)} entries, the model has "
-            f"{size}."
-        )
-    return Vocabulary(tokens, bos=0, pad=PAD, eos=EOS, unk=3)
-
-
-def tokenizer(
-    saved: Mapping, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary], languages: Sequence[str | None],
-    codes: Path | None, spm: Path | None, moses: bool,
-) -> ConvertedTokenizer:  # fmt: skip
-    """With the file given, or the one in `folder`: checkpoints seldom record how their text was segmented.
-
-    Raises:
-        ConversionError: the recorded segmentation is not supported, or a file is damaged.
-    """
-    settings = {step: section(saved, step) for step in STEPS}
-    names = {step: values.get("_name", values.get(step)) for step, values in settings.items()}
-    if wrong := [
-        f"{step}={shown(names[step])} (supported: {', '.join(known[1:])})"
-        for step, known in STEPS.items()
-        if names[step] not in known
-    ]:
-        raise ConversionError.of(
-            "This model's segmentation is not supported (without dict.*.txt it converts without a tokenizer)", wrong
-        )
-    around = None
-    if moses or names["tokenizer"] == "moses":
-        around = moses_settings(settings["tokenizer"], languages)
-    if codes is None and spm is None:
-        codes, spm = files_in(folder, names["bpe"], settings["bpe"])
-    separator = settings["bpe"].get("bpe_separator")
-    return choose(*vocabularies, codes, spm, separator=separator, moses=around)
-
-
-def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesSettings:
-    source, target = (
-        language or recorded.get(f"{side}_lang") or recorded.get(f"moses_{side}_lang")
-        for side, language in zip(("source", "target"), languages, strict=True)
-    )
-    if source is None or target is None:
-        raise ConversionError("Moses needs the languages, which this checkpoint does not name; pass --languages.")
-    dash_splits, escape = (not recorded.get(f"moses_no_{name}") for name in ("dash_splits", "escape"))
-    return MosesSettings(source, target, dash_splits=dash_splits, escape=escape)
-
-
-def files_in(folder: Path, kind: str | None, recorded: Mapping) -> tuple[Path | None, Path | None]:
-    """The codes or else the SentencePiece model in `folder`, by the name that the checkpoint records or a usual one."""
-    named = [beside(folder, recorded.get(key)) for key in SUBWORD_FILES]
-    named = [path for path in named if path is not None]
-    codes = named or [folder / name for name in CODES if (folder / name).is_file()]
-    if codes and kind != "sentencepiece":
-        return codes[0], None
-    models = sorted(folder.glob("*.model"))
-    models = named or (models if len(models) == 1 else [])
-    return None, models[0] if models and kind in (None, "sentencepiece") else None

@@ -81,12 +81,7 @@ TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
 
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
-    """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer.
-
-    Raises:
-        ConversionError: it is another model, is damaged, or uses an unsupported option.
-        FileNotFoundError: files are missing.
-    """
+    """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer."""
     folder = folder_of(source)
     options = Options(read_json(folder / "config.json"), "FSMT")
     tensors = read_weights(folder, unsafe)

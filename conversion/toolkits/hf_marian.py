@@ -91,12 +91,7 @@ TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
-    """A folder of `MarianMTModel.save_pretrained`, or a repository id; with its tokenizer.
-
-    Raises:
-        ConversionError: it is another model, is damaged, or uses an unsupported option.
-        FileNotFoundError: files are missing.
-    """
+    """A folder of `MarianMTModel.save_pretrained`, or a repository id; with its tokenizer."""
     folder = folder_of(source)
     values = read_json(folder / "config.json")
     config = read_config(Options(values, "MarianMTModel"))

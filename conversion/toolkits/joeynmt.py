@@ -4,26 +4,23 @@ Only the configuration describes the model, and what it leaves open depends on J
 """
 
 import argparse
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Regex, normalizers
-from transformers import GenerationConfig, PreTrainedTokenizerFast
+from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
 
-from ..converted import Converted, generation_config
-from ..files.folders import beside, checkpoint_in
+from ..converted import Converted, generation_config, language_facts
+from ..files.folders import checkpoint_in
 from ..files.joeynmt import Specials, is_version_1, load_tensors, read_config_file, read_vocabulary, steps, version
-from ..mapping import Table
-from ..options import ConversionError, Fields, Options, sharing, shown
-from ..positions import recognise
-from ..segmentation import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary, characters, choose, words
+from ..mapping import Table, matrices
+from ..options import ConversionError, Fields, Options, refuse_if_different, sharing, shown
+from ..positions import stored
+from ..segmentation import add_segmentation_files
+from ..segmentation.joeynmt import Texts, tokenizer
 
 
 TABLE = Table(
@@ -77,6 +74,7 @@ FIELDS = Fields(
     """,
     choices={"activation_function": {"relu": "relu", "gelu": "gelu", "swish": "silu"}},
 )
+POSITIONS = ["encoder.pe.weight", "decoder.pe.weight"]
 # Marks of other JoeyNMT models, and of its descendants for speech. A `sep_token` stands after prompts, to which further
 # embeddings are added.
 MUST_BE_OFF = ("ctc", "ctc_weight", "subsample", "in_channels", "conv_kernel_sizes", "multitask", "sep_token")
@@ -85,18 +83,13 @@ PLACES = ("", "data.", "data.special_symbols.", "model.", "model.encoder.", "mod
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="default: config.yaml beside the checkpoint")
-    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt, if not beside the checkpoint")
-    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model, likewise")
+    add_segmentation_files(parser)
 
 
 def convert(
     source: Path, unsafe: bool = False, config: Path | None = None, codes: Path | None = None, spm: Path | None = None
 ) -> Converted:
-    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, uses an unsupported option, or the vocabulary is another model's.
-    """
+    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere."""
     names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
     path = checkpoint_in(source, "*.ckpt", names=names, newest=steps)
     file = config or path.parent / "config.yaml"
@@ -104,11 +97,8 @@ def convert(
     tensors = load_tensors(path, unsafe)
     specials = Specials.of(recorded)
     model_config = read_config(recorded, tensors, specials)
-    vocabularies = [read_vocabulary(path.parent, recorded, side, specials) for side in ("src", "trg")]
-    sizes = (model_config.vocab_size, model_config.decoder_vocab_size)
-    for side, tokens, size in zip(("src", "trg"), vocabularies, sizes, strict=True):
-        if tokens and len(tokens) != size:
-            raise ConversionError(f"{side}_vocab.txt has {len(tokens)} tokens, the model has {size}.")
+    sizes = {"src": model_config.vocab_size, "trg": model_config.decoder_vocab_size}
+    vocabularies = [read_vocabulary(path.parent, recorded, side, specials, size) for side, size in sizes.items()]
     texts = [Texts.of(recorded, side) for side in ("src", "trg")]
     return Converted.of(
         "joeynmt",
@@ -122,10 +112,9 @@ def convert(
     )
 
 
-def facts_of(config: Options, texts: list["Texts"]) -> dict[str, Any]:
+def facts_of(config: Options, texts: list[Texts]) -> dict[str, Any]:
     facts = {"version": config.take("joeynmt_version"), "name": config.take("name")}
-    for name, side in zip(("source_language", "target_language"), texts, strict=True):
-        facts[name] = None if side.language in ("src", "trg", "tgt") else side.language  # these name files
+    facts |= language_facts(*(side.language for side in texts))
     penalties = {name: config.take(f"testing.{name}") for name in ("repetition_penalty", "no_repeat_ngram_size")}
     # transformers has settings of these names, but they do not spare special tokens as JoeyNMT's do.
     facts["search settings left out"] = [
@@ -139,18 +128,13 @@ def read_config(config: Options, tensors: Mapping[str, torch.Tensor], specials: 
     settings = FIELDS.read(config)
     if (version(config) or (2, 2)) < (2, 2):  # these know only ReLU, and ignore the setting
         settings["activation_function"] = "relu"
-    if missing := [name for name in ("src_embed.lut.weight", "trg_embed.lut.weight") if name not in tensors]:
-        config.finish()
-        raise ConversionError.of("This is not a JoeyNMT Transformer: the state dict lacks tensors", missing)
+    source, target = matrices(tensors, ["src_embed.lut.weight", "trg_embed.lut.weight"], config)
     positions = [norm_position(stack, config, tensors) for stack in ("encoder", "decoder")]
     tied = config.take("model.tied_softmax")
-    tables = [tensors[f"{stack}.pe.weight"] for stack in ("encoder", "decoder") if f"{stack}.pe.weight" in tensors]
-    if tables and not config.problems and isinstance(settings["d_model"], int):
-        settings |= recognise(tables, settings["d_model"])  # rounded or not, they are what is added
     return config.config(
-        **settings,
-        vocab_size=len(tensors["src_embed.lut.weight"]),
-        decoder_vocab_size=len(tensors["trg_embed.lut.weight"]),
+        **settings | stored(tensors, POSITIONS, config, settings["d_model"]),
+        vocab_size=len(source),
+        decoder_vocab_size=len(target),
         norm_position=positions[0],
         decoder_norm_position=positions[1],
         final_norm=final_norm(config, positions, tensors),
@@ -181,13 +165,9 @@ def embeddings_of(stack: str, config: Options) -> str:
 
 
 def scale_embedding(config: Options) -> bool:
-    scales = {
-        stack: config.take(f"model.{embeddings_of(stack, config)}.embeddings.scale", False)
-        for stack in ("encoder", "decoder")
-    }
-    if scales["encoder"] != scales["decoder"]:
-        config.refuse(f"embeddings.scale={scales['encoder']} with {scales['decoder']} (supported: the same)")
-    return bool(scales["encoder"])
+    encoder, decoder = (f"model.{embeddings_of(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
+    refuse_if_different(config, encoder, [decoder], False)
+    return bool(config.take(encoder, False))
 
 
 def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tensor]) -> str:
@@ -200,8 +180,7 @@ def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tenso
         ConversionError: nothing tells.
     """
     position = config.take(f"model.{stack}.layer_norm")
-    if position not in (None, "pre", "post"):
-        raise ConversionError(f"model.{stack}.layer_norm is {shown(position)} (supported: 'pre', 'post').")
+    config.only(f"model.{stack}.layer_norm", "pre", "post", None)
     if f"{stack}.layer_norm.weight" in tensors:
         return "pre"
     if position is not None or stack == "decoder":
@@ -226,122 +205,20 @@ def final_norm(config: Options, positions: list[str], tensors: Mapping[str, torc
     return follows[0]
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What the configuration says about the texts of one side, and which file segments them."""
-
-    language: str | None
-    level: str
-    kind: str  # of the pieces: "sentencepiece" or "subword-nmt"
-    file: str | None
-    separator: str
-    lowercase: bool
-    normalize: bool
-    moses: bool
-    in_pieces: bool  # version 1 expects segmented texts, and so knows no file
-
-    @classmethod
-    def of(cls, config: Options, side: str) -> "Texts":
-        """Those of "src" or "trg". Version 1 has one group of settings for both."""
-        values = config.take(f"data.{side}")
-        in_pieces = not isinstance(values, dict)
-        language, values = (values, config.take("data")) if in_pieces else (values.get("lang"), values)
-        options = Options(values, "JoeyNMT")
-        kind = options.take("tokenizer_type", options.take("bpe_type", "subword-nmt" if in_pieces else "sentencepiece"))
-        return cls(
-            language=language,
-            level=options.take("level", "word"),
-            kind=kind,
-            file=options.take("tokenizer_cfg.model_file" if kind == "sentencepiece" else "tokenizer_cfg.codes"),
-            separator=SPACE if kind == "sentencepiece" else options.take("tokenizer_cfg.separator", "@@"),
-            lowercase=bool(options.take("lowercase", False)),
-            normalize=bool(options.take("normalize", False)) and not in_pieces,
-            moses=str(options.take("tokenizer_cfg.pretokenizer")).lower() == "moses",
-            in_pieces=in_pieces,
-        )
-
-
-def tokenizer(
-    folder: Path, texts: list[Texts], vocabularies: list[list[str]], specials: Specials, codes: Path | None,
-    spm: Path | None,
-) -> ConvertedTokenizer:  # fmt: skip
-    """The segmentation that `data` describes. `codes` and `spm` are files outside of `folder`."""
-    one, other = texts
-    if not all(vocabularies):
-        return ConvertedTokenizer(None, ["there is none, because src_vocab.txt or trg_vocab.txt is missing."])
-    if (one.level, one.kind, one.separator) != (other.level, other.kind, other.separator):
-        return ConvertedTokenizer(None, ["there is none, because source and target are segmented by different means."])
-    sides = [Vocabulary(tokens, **specials.ids()) for tokens in vocabularies]
-    settings: dict[str, Any] = dict(lowercase=one.lowercase, moses=moses_settings(texts))
-    files = tuple(beside(folder, side.file) for side in texts)
-    if one.level == "char":
-        tokenizer = characters(*sides, space=" " if one.in_pieces else SPACE, **settings)
-    elif one.level == "word":
-        tokenizer = words(*sides, **settings)
-    else:
-        if codes is None and spm is None and None not in files:
-            codes, spm = (files if one.kind == kind else None for kind in ("subword-nmt", "sentencepiece"))
-        option = "--spm" if one.kind == "sentencepiece" else "--codes"
-        settings |= dict(separator=one.separator, only_in_vocabulary=not one.in_pieces)
-        settings["advice"] = f"Pass {option} FILE, the file of its {one.kind}, to segment it here."
-        tokenizer = choose(*sides, None if spm else codes, spm, **settings)
-    tokenizer.differences += normalizing(tokenizer.tokenizer, one)
-    if (one.lowercase, one.normalize) != (other.lowercase, other.normalize):
-        tokenizer.differences.append("Target texts are prepared with the source's settings lowercase and normalize.")
-    return tokenizer
-
-
-def moses_settings(texts: list[Texts]) -> MosesSettings | None:
-    if not any(side.moses for side in texts):
-        return None
-    if any(side.moses and not side.language for side in texts):
-        raise ConversionError("tokenizer_cfg.pretokenizer is moses, which needs data.src.lang and data.trg.lang.")
-    return MosesSettings(*(side.language if side.moses else "" for side in texts), normalize=texts[0].normalize)
-
-
-def normalizing(tokenizer: VaswaniTokenizer | PreTrainedTokenizerFast, texts: Texts) -> list[str]:
-    """Adds JoeyNMT's `normalize` to a tokenizer, and returns what that leaves out."""
-    if not texts.normalize:
-        return []
-    if texts.moses:  # sacremoses runs before the tokenizers that could be extended
-        return ["Before Moses, JoeyNMT also applies NFKC and removes spaces before ?!,.:"]
-    replaced = {"\u2019": "'", "\u201c": '"', "\u201d": '"', "\u200b": "", Regex(" +"): " ", Regex(" (?=[?!,.:])"): ""}
-    steps = [normalizers.NFKC(), *(normalizers.Replace(*pair) for pair in replaced.items()), normalizers.Strip()]
-    target = getattr(tokenizer, "_target_side", None)
-    for side in [tokenizer.backend_tokenizer] + ([target] if target is not None else []):
-        side.normalizer = normalizers.Sequence([*steps, *([side.normalizer] if side.normalizer else [])])
-    return ["JoeyNMT also removes the spaces before ?!,.: from its translations."]
-
-
 def search(config: Options, model: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
-    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's.
-
-    Raises:
-        ConversionError: one is not a number.
-    """
-    generation = generation_config(
+    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's."""
+    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
+    shortest, longest = None, config.real("testing.max_output_length", -1)
+    if not is_version_1(config):  # version 1 has neither setting
+        shortest = int(config.real("testing.min_output_length", 1))
+        never += [] if config.take("testing.generate_unk", True) else [specials.unk_id]
+    return generation_config(
         model,
-        num_beams=int(number(config, "beam_size", 1)),
-        length_penalty=max(number(config, "alpha", number(config, "beam_alpha", -1)), 0.0),
+        num_beams=int(config.real("testing.beam_size", 1)),
+        length_penalty=max(config.real("testing.alpha", config.real("testing.beam_alpha", -1)), 0.0),
         length_penalty_offset=5,
         early_stopping=False,
+        min_new_tokens=shortest,
+        max_new_tokens=int(longest) if longest > 0 else None,
+        suppress_tokens=never,
     )
-    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
-    generation.min_new_tokens = None
-    if not is_version_1(config):  # version 1 has neither setting
-        generation.min_new_tokens = int(number(config, "min_output_length", 1))
-        never += [] if config.take("testing.generate_unk", True) else [specials.unk_id]
-    if number(config, "max_output_length", -1) > 0:
-        generation.max_new_tokens = int(number(config, "max_output_length", -1))
-    generation.suppress_tokens = never
-    return generation
-
-
-def number(config: Options, name: str, default: float) -> float:
-    value = config.take(f"testing.{name}", default)
-    try:
-        if math.isfinite(value := float(value)):
-            return value
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise ConversionError(f"testing.{name} is {shown(value)}, which is not a number.")

@@ -3,7 +3,6 @@
 Always pre-norm, with a LayerNorm after each stack. Version 2 has all biases; in version 3 options add them.
 """
 
-import argparse
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +14,12 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted, generation_config
-from ..files.folders import beside, checkpoint_in
+from ..files.folders import checkpoint_in
 from ..files.opennmt import (
     BOS,
     EOS,
     PAD,
     POSITIONS,
-    UNK,
     Field,
     all_tensors,
     load_checkpoint,
@@ -30,9 +28,10 @@ from ..files.opennmt import (
     weight_files,
 )
 from ..mapping import Table
-from ..options import ConversionError, Fields, Options, sharing, shown
-from ..positions import recognise
-from ..segmentation import ConvertedTokenizer, Vocabulary, choose
+from ..options import Fields, Options, sharing, shown
+from ..positions import stored
+from ..segmentation import add_segmentation_files
+from ..segmentation.opennmt import tokenizer, transforms
 
 
 TABLE = Table(
@@ -88,7 +87,7 @@ FIELDS = Fields(
 )
 LAYOUTS = {"SinusoidalInterleaved": ("interleaved", "half"), "SinusoidalConcat": ("concatenated", "half_minus_one")}
 # The values under which each of these leaves the paper's model as it is; the first is the toolkit's default.
-ONLY = {
+MUST_BE = {
     "model_task": ("seq2seq",),
     "model_type": ("text",),
     "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
@@ -101,30 +100,11 @@ MUST_BE_OFF = (
     "lora_layers", "lora_embedding", "quant_layers", "src_feats", "feat_vocab_sizes",
 )  # fmt: skip
 
-SPECIAL = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
-# Transforms that segment texts, and what to do if their files are missing.
-SEGMENTERS = {
-    "bpe": "Pass --codes FILE, the codes of its transform bpe, to segment it here.",
-    "sentencepiece": "Pass --spm FILE, the model of its transform sentencepiece, to segment it here.",
-    "onmt_tokenize": "Its transform onmt_tokenize is the tokenizer of the package pyonmttok, which is not converted.",
-}
-TRAINING_ONLY = (
-    "filtertoolong", "filterfeats", "switchout", "tokendrop", "tokenmask", "bart", "clean",
-    "insert_mask_before_placeholder",
-)  # fmt: skip
-
-
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--codes", type=Path, metavar="FILE", help="codes of subword-nmt")
-    parser.add_argument("--spm", type=Path, metavar="FILE", help="a SentencePiece model")
+add_arguments = add_segmentation_files
 
 
 def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
-    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, or uses an unsupported option.
-    """
+    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it."""
     path = checkpoint_in(source, "*.pt", newest=steps)
     saved = load_checkpoint(path, unsafe)
     options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")
@@ -148,8 +128,7 @@ def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: 
 
 
 def refuse_other_models(options: Options):
-    for name, allowed in ONLY.items():
-        options.only(name, *allowed, default=allowed[0])
+    options.must_be(MUST_BE)
     for name in ("encoder_type", "decoder_type"):
         options.only(name, "transformer", default="rnn")
     options.off(*MUST_BE_OFF)
@@ -224,10 +203,9 @@ def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_mode
     """As the options say, or what the stored tables are: these are what the toolkit adds, whatever the options say."""
     layout, divisor = options.choice("position_encoding_type", LAYOUTS, default="SinusoidalInterleaved")
     settings = {"position_layout": layout, "position_divisor": divisor}
-    tables = [tensors[name] for name in POSITIONS if name in tensors]
-    if options.problems or not isinstance(d_model, int) or not options.take("position_encoding") or not tables:
+    if not options.take("position_encoding"):
         return settings
-    return settings | recognise(tables, d_model, (layout, divisor))
+    return settings | stored(tensors, POSITIONS, options, d_model, (layout, divisor))
 
 
 def search(config: VaswaniConfig, vocab: Mapping) -> GenerationConfig:
@@ -240,56 +218,3 @@ def search(config: VaswaniConfig, vocab: Mapping) -> GenerationConfig:
         early_stopping=False,
         min_new_tokens=None,  # its translations may be empty
     )
-
-
-def transforms(options: Options) -> list[str]:
-    """What texts went through in training, in all corpora. Version 2 leaves it to the user to do the same."""
-    names = options.take("transforms", [])
-    if not isinstance(names, list | tuple):
-        raise ConversionError(f"transforms={shown(names)} is not a list of transforms.")
-    names = list(map(str, names))
-    corpora = options.take("data", {})
-    for corpus in corpora.values() if isinstance(corpora, dict) else []:
-        own = corpus.get("transforms") if isinstance(corpus, dict) else None
-        names += map(str, own if isinstance(own, list | tuple) else [])
-    return list(dict.fromkeys(names))
-
-
-def tokenizer(
-    folder: Path, options: Options, source: list[str], target: list[str], codes: Path | None, spm: Path | None
-) -> ConvertedTokenizer:
-    """By `codes` or `spm`, else by the subword models of the recorded transforms, if they are in `folder`."""
-    sides = vocabularies(source, target)
-    if sides is None:
-        return ConvertedTokenizer(None, ["there is none, because special tokens of source and target differ."])
-    names = transforms(options)
-    tool = next((name for name in names if name in SEGMENTERS), None)
-    if codes is None and spm is None:
-        models = subword_models(folder, options)
-        codes, spm = (models if tool == kind else None for kind in ("bpe", "sentencepiece"))
-    restricted = any(options.take(f"{side}_vocab_threshold", 0) not in (0, -1) for side in ("src", "tgt"))
-    tokenizer = choose(*sides, codes, spm, only_in_vocabulary=restricted, advice=SEGMENTERS.get(tool))
-    if tool and codes is None and spm is None and not tokenizer.differences:
-        tokenizer.differences.append(f"Input must already be segmented. {SEGMENTERS[tool]}")
-    if restricted:
-        tokenizer.differences.append("Pieces are limited to the model's vocabulary, not to the file used in training.")
-    if others := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
-        tokenizer.differences.append(f"Training also applied {', '.join(others)} to texts, which is not done here.")
-    return tokenizer
-
-
-def vocabularies(source: list[str], target: list[str]) -> tuple[Vocabulary, Vocabulary] | None:
-    """Source and target; None if their special tokens have different ids."""
-    special = {name: target.index(token) for name, token in SPECIAL.items() if token in target}
-    own = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
-    if "eos" not in own:  # version 2 with two vocabularies
-        own = {"eos": None} | {name: i for name, i in own.items() if special.get(name) == i}
-    elif own != special:
-        return None
-    return Vocabulary(source, **own, after=()), Vocabulary(target, **special)
-
-
-def subword_models(folder: Path, options: Options) -> tuple[Path, Path] | None:
-    recorded = [options.take(f"{side}_subword_model") for side in ("src", "tgt")]
-    source, target = (beside(folder, name) for name in (recorded[0], recorded[1] or recorded[0]))
-    return (source, target) if source is not None and target is not None else None

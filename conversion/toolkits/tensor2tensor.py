@@ -6,23 +6,20 @@ The same variables can be read from a `variables.npz`, as `tf.train.load_checkpo
 """
 
 import argparse
-import itertools
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.generation_vaswani import paper_generation_config
 
 from ..converted import Converted
-from ..files.tensor2tensor import MODEL, files, find, npz_variables, read_hparams, weights
+from ..files.tensor2tensor import MODEL, canonical, embeddings, files, find, npz_variables, read_hparams, weights
 from ..files.tensor_bundle import read_bundle
-from ..mapping import Table
+from ..mapping import Table, shared
 from ..options import ConversionError, Fields, Options, shown
-from ..segmentation import t2t_subwords, t2t_vocabulary
+from ..segmentation.tensor2tensor import read_tokenizer
 
 
 # Names are those of the checkpoint without "transformer/body/", with dots for slashes; `canonical` renames norms.
@@ -86,7 +83,6 @@ FIELDS = Fields(
         "source_space_embedding": {True: True, False: False},
     },
 )
-SHARD = re.compile(r"symbol_modality_(\d+)_(\d+)\.(shared|input_emb|target_emb|softmax)\.weights_(\d+)")
 # Steps before and after a sub-layer (n norm, a add; d dropout matters nowhere), and where the norms then are.
 SEQUENCES = {("", "an"): "post", ("n", "a"): "pre"}
 NORMS = {"post": "layer_postprocess", "pre": "layer_prepostprocess"}
@@ -134,10 +130,6 @@ def convert(
     """A checkpoint (`model.ckpt-N`, or its `.index`), a `variables.npz`, or the folder that contains one.
 
     `unsafe` changes nothing: nothing in these files is code.
-
-    Raises:
-        ConversionError: the checkpoint is damaged, or uses an unsupported option.
-        FileNotFoundError: the checkpoint or `hparams.json` is missing.
     """
     path = find(source)
     values = read_hparams(hparams or path.parent / "hparams.json")
@@ -153,14 +145,12 @@ def convert(
         **settings,
         vocab_size=len(tables["input_emb"]),
         decoder_vocab_size=len(tables["target_emb"]),
-        share_embeddings=sharing(tables),
+        share_embeddings=shared(tables["input_emb"], tables["target_emb"], tables["softmax"]),
     )
     facts, hint = {}, ""
     if config.source_space_embedding:
-        spaces = len(tensors.get("target_space_embedding.kernel", ()))
-        tensors["target_space_embedding.kernel"] = space(tensors, space_id or 0)
+        hint = choose_space(tensors, space_id)
         facts["target_space_id"] = space_id or 0
-        hint = "" if space_id is not None else hint_at_space(spaces)
     vocabularies, tokenizer = read_tokenizer(path.parent, vocab, config, options.number("vocab_divisor", 1))
     return Converted.of(
         "tensor2tensor",
@@ -176,80 +166,21 @@ def convert(
     )
 
 
-def hint_at_space(spaces: int) -> str:
-    return (
-        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
-        f"pass --target-space-id N, from 0 to {spaces - 1}: in early versions it was that of the target language."
-    )
-
-
-def canonical(variables: Mapping[str, torch.Tensor], scope: str) -> dict[str, torch.Tensor]:
-    """Variables under the table's names: norms are called "norm", whichever scope they are in."""
-    tensors = {}
-    for name, tensor in variables.items():
-        if "kv_transform" in name:
-            raise ConversionError(
-                f"{name}: this checkpoint is from before tensor2tensor 1.4 (November 2017), whose layout is not "
-                "supported."
-            )
-        name = name.removeprefix(MODEL).removeprefix("body/").replace("/", ".")
-        norm = re.sub(rf"{scope}\.layer_norm\.layer_norm_", "norm.", name)
-        tensors[norm.replace("norm.scale", "norm.kernel") if norm != name else name] = tensor
-    return tensors
-
-
-def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """input_emb [V_source, D], target_emb and softmax [V_target, D]; removes their shards from `tensors`.
-
-    The names say which of them are one matrix: if the vocabularies differ in size, tensor2tensor does not do what
-    hparams.json says. A matrix of V rows is divided into n shards, of which the first V % n have one row more.
-
-    Raises:
-        ConversionError: shards are missing, or the embeddings are not those of a model from text to text.
-    """
-    shards: dict[tuple[int, int, str], dict[int, torch.Tensor]] = {}
-    for name in [name for name in tensors if SHARD.fullmatch(name)]:
-        rows, width, table, number = SHARD.fullmatch(name).groups()
-        shards.setdefault((int(rows), int(width), table), {})[int(number)] = tensors.pop(name)
-    tables: dict[str, dict[int, torch.Tensor]] = {}
-    for (rows, width, table), parts in shards.items():
-        n = len(parts)
-        shapes = [[rows // n + (i < rows % n), width] for i in range(n)]
-        if [list(parts[i].shape) if i in parts else None for i in range(n)] != shapes:
-            raise ConversionError(
-                f"symbol_modality_{rows}: shards of {table} are missing, or do not have the shapes {shapes}."
-            )
-        tables.setdefault(table, {})[rows] = torch.cat([parts[i] for i in range(n)])
-    shared = tables.get("shared", {})  # by size, if there are two vocabularies
-    sources, targets = tables.get("input_emb", shared), tables.get("target_emb", shared)
-    softmax = tables.get("softmax", shared)
-    target = next(iter(softmax), None)
-    source = next((rows for rows in sources if rows != target), target)
-    if len(softmax) == 1 and sources.keys() | targets.keys() == {source, target} and target in targets:
-        return {"input_emb": sources[source], "target_emb": targets[target], "softmax": softmax[target]}
-    listed = [f"{table} ({rows} tokens)" for table, sizes in sorted(tables.items()) for rows in sorted(sizes)]
-    raise ConversionError(
-        f"The checkpoint has the embeddings {', '.join(listed) or 'none'}, not those of a model from text to text."
-    )
-
-
-def space(tensors: Mapping[str, torch.Tensor], number: int) -> torch.Tensor:
-    """The vector that is added to the source for one target space, [1, D]."""
-    kernel = tensors.get("target_space_embedding.kernel")
+def choose_space(tensors: dict[str, torch.Tensor], chosen: int | None) -> str:
+    """Keeps the vector [1, D] that is added to the source for one target space; returns what to try if it is wrong."""
+    kernel, number = tensors.get("target_space_embedding.kernel"), chosen or 0
     if kernel is None or kernel.dim() != 2:
         raise ConversionError("hparams.json asks for a target_space_embedding, but the checkpoint has none.")
+    spaces = f"0 to {len(kernel) - 1}"
     if not isinstance(number, int) or not 0 <= number < len(kernel):
-        raise ConversionError(
-            f"--target-space-id {shown(number)}: the target spaces of this model are 0 to {len(kernel) - 1}."
-        )
-    return kernel[number : number + 1]
-
-
-def sharing(tables: Mapping[str, torch.Tensor]) -> str:
-    """`share_embeddings`. If the embeddings share a matrix and the softmax has its own, both are kept."""
-    if tables["target_emb"] is not tables["softmax"]:
-        return "none"
-    return "all" if tables["input_emb"] is tables["target_emb"] else "target"
+        raise ConversionError(f"--target-space-id {shown(number)}: the target spaces of this model are {spaces}.")
+    tensors["target_space_embedding.kernel"] = kernel[number : number + 1]
+    if chosen is not None:
+        return ""
+    return (
+        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
+        f"pass --target-space-id N, from {spaces}: in early versions it was that of the target language."
+    )
 
 
 def read_settings(options: Options) -> dict[str, Any]:
@@ -258,8 +189,7 @@ def read_settings(options: Options) -> dict[str, Any]:
     Raises:
         ConversionError: options are not supported; all are named.
     """
-    for name, allowed in MUST_BE.items():
-        options.only(name, *allowed, default=allowed[0])
+    options.must_be(MUST_BE)
     options.off(*MUST_BE_OFF)
     areas = max(options.number("max_area_width", 1), options.number("max_area_height", 1))
     if options.number("num_area_layers") and areas > 1:
@@ -297,33 +227,3 @@ def head_widths(options: Options) -> dict[str, int]:
         elif channels != d_model:
             widths[ours] = channels // heads
     return widths
-
-
-def read_tokenizer(folder: Path, given: Sequence[Path] | None, config: VaswaniConfig, divisor: int):
-    """The tokens of source and target, and the tokenizer, from one vocabulary file or two; nothing without a file.
-
-    Of two files in `folder`, their sizes tell which is the source's. The embeddings have as many rows as the vocabulary
-    tokens, rounded up to a multiple of `divisor`.
-
-    Raises:
-        ConversionError: a file is not a vocabulary or not the model's, or the sizes do not tell.
-    """
-    paths = list(given or sorted(folder.glob("vocab.*.subwords*")))
-    if not paths:
-        return None, None
-    rows = (config.vocab_size, config.decoder_vocab_size)
-    tokens = {path: t2t_vocabulary(path).tokens for path in paths}
-    pairs = [(paths[0], paths[-1])] if given or len(paths) == 1 else list(itertools.permutations(paths, 2))
-    fitting = [pair for pair in pairs if all(fits(len(tokens[p]), n, divisor) for p, n in zip(pair, rows, strict=True))]
-    if len(paths) > 2 or len(fitting) != 1:
-        listed = ", ".join(f"{path.name} ({len(tokens[path])} tokens)" for path in paths)
-        raise ConversionError(
-            f"The model has {rows[0]} source and {rows[1]} target tokens, which does not tell how these vocabularies "
-            f"belong to it: {listed}. Pass --vocab FILE, or --vocab SOURCE_FILE TARGET_FILE."
-        )
-    source, target = fitting[0]
-    return (tokens[source], tokens[target]), t2t_subwords(*dict.fromkeys((source, target)))
-
-
-def fits(tokens: int, rows: int, divisor: int) -> bool:
-    return rows == -(-tokens // max(divisor, 1)) * max(divisor, 1)

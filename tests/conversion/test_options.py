@@ -54,3 +54,27 @@ def test_a_value_without_end_is_quoted_shortly():
 def test_a_row_of_one_column_is_a_mistake():
     with pytest.raises(ValueError, match="a field, an option"):
         Fields("d_model")
+
+
+def test_values_other_than_those_of_the_table_are_refused():
+    options = Options({"depth": 3, "mask": "alibi", "pool": False}, "toolkit")
+    options.must_be({"depth": (2,), "mask": ("default", "none"), "pool": (False,), "unset": (0,)})
+    assert options.problems == ["depth=3 (supported: 2)", "mask='alibi' (supported: 'default', 'none')"]
+
+
+@pytest.mark.parametrize("value, number", [(None, 0.6), (1, 1.0), ("0.1", 0.1), (True, 1.0)])
+def test_a_number_is_read_however_it_is_written(value, number):
+    assert Options({"alpha": value}, "toolkit").real("alpha", 0.6) == number
+
+
+@pytest.mark.parametrize("value", ["many", [], float("inf"), float("nan"), 10**400])
+def test_what_is_no_finite_number_is_named(value):
+    with pytest.raises(ConversionError, match="alpha is .*, which is not a number"):
+        Options({"alpha": value}, "toolkit").real("alpha", 0.6)
+
+
+def test_versions_are_compared_by_their_numbers():
+    options = Options({"version": "v1.12.42 b7be0e9", "short": "2.3", "odd": "nightly"}, "toolkit")
+    assert options.version("version", parts=3) == (1, 12, 42)
+    assert options.version("version", parts=2) == (1, 12) < options.version("short", parts=2)
+    assert options.version("short", parts=3) is options.version("odd", parts=2) is options.version("none", 2) is None

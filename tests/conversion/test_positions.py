@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from conversion.options import ConversionError
-from conversion.positions import recognise
+from conversion.options import ConversionError, Options
+from conversion.positions import recognise, stored
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.modeling_vaswani import sinusoidal_positions
 
@@ -19,15 +19,15 @@ def table(rows: int = 300, **fields) -> torch.Tensor:
 @pytest.mark.parametrize("offset", [0, 2])
 def test_sinusoids_of_every_kind_are_recognised(layout, divisor, offset):
     fields = {"position_layout": layout, "position_divisor": divisor, "position_offset": offset}
-    stored = table(**fields)
+    sinusoids = table(**fields)
     for shape in ((300, 16), (300, 1, 16), (1, 300, 16)):
-        assert recognise([stored.view(shape)] * 2, 16) == {"position_encoding": "sinusoidal", **fields}
+        assert recognise([sinusoids.view(shape)] * 2, 16) == {"position_encoding": "sinusoidal", **fields}
 
 
 def test_the_angle_may_be_as_wrong_as_float32_makes_it():
     angles = torch.arange(5000)[:, None] * torch.exp(torch.arange(0, 16, 2) * -(torch.log(torch.tensor(10000.0)) / 16))
-    stored = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # PyTorch's tutorial
-    assert recognise([stored], 16)["position_encoding"] == "sinusoidal"
+    sinusoids = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # PyTorch's tutorial
+    assert recognise([sinusoids], 16)["position_encoding"] == "sinusoidal"
 
 
 def test_what_is_not_exactly_sinusoidal_stays_as_it_is():
@@ -44,3 +44,11 @@ def test_tables_that_no_configuration_has_are_refused():
         recognise([torch.randn(20, 16), torch.randn(30, 16)], 16)
     with pytest.raises(ConversionError, match=r"shape \[20, 8\], not \[max, 16\]"):
         recognise([torch.randn(20, 8)], 16)
+
+
+def test_tables_are_read_if_they_are_stored_and_nothing_was_refused():
+    tensors, options = {"source": table(), "other": torch.ones(2, 2)}, Options({"kind": "other"}, "toolkit")
+    assert stored(tensors, ["source", "target"], options, 16) == recognise([table()], 16)
+    assert stored(tensors, ["target"], options, 16) == {}
+    options.off("kind")
+    assert stored(tensors, ["source"], options, 8) == {}  # the refusal says more than a width that does not fit

@@ -22,14 +22,8 @@ from vaswani_transformer.tokenization import learn_tokenizer
 ctranslate2 = pytest.importorskip("ctranslate2", reason="comes with the extra called convert")
 
 from conversion.runtimes import ctranslate2 as to_ctranslate2  # noqa: E402
-from conversion.runtimes.ctranslate2 import (  # noqa: E402
-    ACTIVATIONS,
-    VaswaniConverter,
-    differences,
-    export,
-    translate,
-    vocabularies,
-)
+from conversion.runtimes.ctranslate2 import differences, export, translate  # noqa: E402
+from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, vocabularies  # noqa: E402
 
 
 TEXTS = ["a b c d e f g h the cat sat on the mat"]

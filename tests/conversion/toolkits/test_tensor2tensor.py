@@ -15,10 +15,12 @@ import pytest
 import torch
 
 from conversion.__main__ import main
+from conversion.files.tensor2tensor import canonical, embeddings, weights
 from conversion.files.tensor_bundle import read_bundle
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
-from conversion.toolkits.tensor2tensor import TABLE, canonical, convert, embeddings, fits, weights
+from conversion.segmentation.tensor2tensor import fits
+from conversion.toolkits.tensor2tensor import TABLE, convert
 
 
 ALL = Path(__file__).parents[2] / "fixtures" / "tensor2tensor"

@@ -12,11 +12,12 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from conversion.files.torch import canonical, names
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.parity.scores import compare
 from conversion.toolkits.bare_state_dict import describe
-from conversion.toolkits.torch import DEFAULTS, TABLE, add_arguments, canonical, compare_live, convert, names, readable
+from conversion.toolkits.torch import DEFAULTS, TABLE, add_arguments, compare_live, convert, readable
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "torch_nn_transformer"

@@ -1,0 +1,74 @@
+"""How OpenNMT-py segments texts: by the transforms that a checkpoint records."""
+
+from pathlib import Path
+
+from ..files.folders import beside
+from ..files.opennmt import BOS, EOS, PAD, UNK
+from ..options import ConversionError, Options, shown
+from . import ConvertedTokenizer, Vocabulary, choose
+
+
+SPECIAL = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
+# Transforms that segment texts, and what to do if their files are missing.
+SEGMENTERS = {
+    "bpe": "Pass --codes FILE, the codes of its transform bpe, to segment it here.",
+    "sentencepiece": "Pass --spm FILE, the model of its transform sentencepiece, to segment it here.",
+    "onmt_tokenize": "Its transform onmt_tokenize is the tokenizer of the package pyonmttok, which is not converted.",
+}
+TRAINING_ONLY = (
+    "filtertoolong", "filterfeats", "switchout", "tokendrop", "tokenmask", "bart", "clean",
+    "insert_mask_before_placeholder",
+)  # fmt: skip
+
+
+def transforms(options: Options) -> list[str]:
+    """What texts went through in training, in all corpora. Version 2 leaves it to the user to do the same."""
+    names = options.take("transforms", [])
+    if not isinstance(names, list | tuple):
+        raise ConversionError(f"transforms={shown(names)} is not a list of transforms.")
+    names = list(map(str, names))
+    corpora = options.take("data", {})
+    for corpus in corpora.values() if isinstance(corpora, dict) else []:
+        own = corpus.get("transforms") if isinstance(corpus, dict) else None
+        names += map(str, own if isinstance(own, list | tuple) else [])
+    return list(dict.fromkeys(names))
+
+
+def tokenizer(
+    folder: Path, options: Options, source: list[str], target: list[str], codes: Path | None, spm: Path | None
+) -> ConvertedTokenizer:
+    """By `codes` or `spm`, else by the subword models of the recorded transforms, if they are in `folder`."""
+    sides = vocabularies(source, target)
+    if sides is None:
+        return ConvertedTokenizer(None, ["there is none, because special tokens of source and target differ."])
+    names = transforms(options)
+    tool = next((name for name in names if name in SEGMENTERS), None)
+    if codes is None and spm is None:
+        models = subword_models(folder, options)
+        codes, spm = (models if tool == kind else None for kind in ("bpe", "sentencepiece"))
+    restricted = any(options.take(f"{side}_vocab_threshold", 0) not in (0, -1) for side in ("src", "tgt"))
+    tokenizer = choose(*sides, codes, spm, only_in_vocabulary=restricted, advice=SEGMENTERS.get(tool))
+    if tool and codes is None and spm is None and not tokenizer.differences:
+        tokenizer.differences.append(f"Input must already be segmented. {SEGMENTERS[tool]}")
+    if restricted:
+        tokenizer.differences.append("Pieces are limited to the model's vocabulary, not to the file used in training.")
+    if others := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
+        tokenizer.differences.append(f"Training also applied {', '.join(others)} to texts, which is not done here.")
+    return tokenizer
+
+
+def vocabularies(source: list[str], target: list[str]) -> tuple[Vocabulary, Vocabulary] | None:
+    """Source and target; None if their special tokens have different ids."""
+    special = {name: target.index(token) for name, token in SPECIAL.items() if token in target}
+    own = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
+    if "eos" not in own:  # version 2 with two vocabularies
+        own = {"eos": None} | {name: i for name, i in own.items() if special.get(name) == i}
+    elif own != special:
+        return None
+    return Vocabulary(source, **own, after=()), Vocabulary(target, **special)
+
+
+def subword_models(folder: Path, options: Options) -> tuple[Path, Path] | None:
+    recorded = [options.take(f"{side}_subword_model") for side in ("src", "tgt")]
+    source, target = (beside(folder, name) for name in (recorded[0], recorded[1] or recorded[0]))
+    return (source, target) if source is not None and target is not None else None
