@@ -5,8 +5,8 @@ The wheel leaves out the weights that only research may use; it lists those chec
 
 import json
 import re
-from difflib import get_close_matches
 from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 
 

@@ -173,6 +173,8 @@ def _reason(error: Exception) -> str:
     """An error in plain words where they are known, else its first paragraph; the rest is for programmers."""
     if isinstance(error, SafetensorError):
         return f"its weights are damaged or incomplete ({error}). Download or copy them again."
+    if "Error no file named model.safetensors" in str(error):
+        return "its weights (model.safetensors) are missing."
     if "backend tokenizer" in str(error):
         return "tokenizer.json is missing."
     if "Unrecognized configuration class" in str(error):

@@ -60,7 +60,7 @@ def export(checkpoint: str, out: Path):
     """Writes the folder `out` after comparing what transformers computes from it with our model.
 
     Raises:
-        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot express it, or its results differ.
+        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot represent it, or its results differ.
     """
     model, tokenizer = load(checkpoint)
     config = marian_config(model)
@@ -75,7 +75,7 @@ def export(checkpoint: str, out: Path):
             raise ConversionError(f"The exported model is not the same; nothing was written: {parity}.")
         if tokenizer is not None and not write_tokenizer(tokenizer, folder):
             tokenizer.save_pretrained(folder)
-            print("MarianTokenizer cannot express this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
+            print("MarianTokenizer cannot represent this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
     print(parity)
 
 
@@ -83,7 +83,7 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     """MarianMTModel's configuration.
 
     Raises:
-        ConversionError: it cannot express this model; all reasons are named.
+        ConversionError: it cannot represent this model; all reasons are named.
     """
     ours = model.config
     options = Options(ours.to_dict(), "Vaswani")
@@ -100,7 +100,7 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
         options.refuse("zero_pad_embedding=True, while the padding row, which the softmax shares, is not zero")
     if options.problems:
-        raise ConversionError.of("MarianMTModel cannot express this model", options.problems, 99)
+        raise ConversionError.of("MarianMTModel cannot represent this model", options.problems, 99)
     return MarianConfig(
         vocab_size=ours.vocab_size,
         decoder_vocab_size=ours.decoder_vocab_size,
@@ -169,7 +169,7 @@ def marian_generation(model: VaswaniForConditionalGeneration) -> GenerationConfi
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
-    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot express it."""
+    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot represent it."""
     if not is_sentencepiece_available():
         return False
     settings = tokenizer.init_kwargs

@@ -1,11 +1,13 @@
 """The options of `vaswani translate`, each declared once."""
 
 import math
-import re
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .. import command_line
 
 
 DEFAULT_LANGUAGE = "de"
@@ -15,17 +17,17 @@ DTYPES = "auto", "float32", "bfloat16", "float16"
 
 INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
 
+
 def whole_number(text: str | int) -> int:
-    """For options: a number from 1 on. Defaults pass through it, too."""
-    if not re.fullmatch(r"[+-]?\d+", str(text).strip()):
-        raise typer.BadParameter(f"must be a whole number, not {text!r}")
-    if int(text) < 1:
-        raise typer.BadParameter(f"must be 1 or more, not {text}")
-    return int(text)
+    """A number from 1 on. Defaults pass through it, too."""
+    try:
+        return command_line.whole_number(text)
+    except ArgumentTypeError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def number(text: str | float) -> float:
-    """For options: a number from 0 on."""
+    """A number from 0 on."""
     try:
         value = float(text)
     except ValueError:
