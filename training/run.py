@@ -20,7 +20,7 @@ from .batches import Batch, Place, Shares, padding, plan_batches
 from .checkpoint import load_checkpoint, save_checkpoint
 from .data import TokenisedPairs, cut_pairs
 from .evaluate import evaluate_pairs
-from .meter import Meter
+from .meter import DivergenceError, Meter
 from .optimisation import build_optimisers, divergence, hide_averages, learning_rate, show_averages
 from .parallel_text import write_pairs
 from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_data, shard_weights, write_recipe

@@ -35,7 +35,8 @@ def look_on_hub(source: str):
     except Exception as error:  # what a broken connection raises depends on where it breaks
         if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
             raise ValueError(
-                f"The Hub does not answer, and {source} was not downloaded before. Check the connection, or give a folder."
+                f"The Hub does not answer, and {source} was not downloaded before. "
+                "Check the connection, or give a folder."
             ) from error
         print("The Hub does not answer: using what was downloaded before.", file=sys.stderr)
         constants.HF_HUB_OFFLINE = True

@@ -19,7 +19,6 @@ from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.files import whole_folder
-from vaswani_transformer.remote_code import copy_code
 
 from ..files.text import one_line, read_json, read_text
 from ..options import ConversionError, shown
@@ -60,6 +59,8 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
         ConversionError: something that a repository needs is missing or wrong (the message names all of it), or `out`
             contains other files.
     """
+    from vaswani_transformer.remote_code import copy_code
+
     check(folder)
     files = {path for path in folder.rglob("*") if path.is_file() and is_published(path.relative_to(folder))}
     if outside := sorted(path.name for path in files if not is_inside(folder, path)):
