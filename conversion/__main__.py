@@ -11,6 +11,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -128,7 +129,12 @@ def main(arguments: list[str] | None = None):
         add_runtime(commands, name, what)
     add_publish(commands)
     arguments = sys.argv[1:] if arguments is None else arguments
-    own = add_own_options(commands, next(iter(arguments), ""))
+    name = next(iter(arguments), "-")
+    if not name.startswith("-") and name not in commands.choices:
+        close = get_close_matches(name, commands.choices, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(commands.choices)}"
+        parser.error(f"there is no toolkit or command called {name!r}; {hint}")
+    own = add_own_options(commands, name)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parsed.parser.error(f"unknown options: {' '.join(unknown)}")

@@ -117,14 +117,12 @@ def run(
     set_seed(options.seed)
     # Fused attention has a slow backward pass for sentences on a CPU.
     attention = "eager" if options.device == "cpu" else "sdpa"
+    columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
+    pairs = read_pairs(Source(path=str(options.data), tags=options.tag or [], **columns))
     base, tokenizer = load(source, torch.float32, attn_implementation=attention)
     base.to(options.device)
-    columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
-    pairs = [
-        pair
-        for pair in read_pairs(Source(path=str(options.data), tags=options.tag or [], **columns))
-        if all(2 <= len(ids) <= options.max_length for ids in tokenizer(list(pair))["input_ids"])
-    ]
+    lengths = ([len(ids) for ids in tokenizer(list(pair))["input_ids"]] for pair in pairs)
+    pairs = [p for p, both in zip(pairs, lengths, strict=True) if all(2 <= n <= options.max_length for n in both)]
     training, test = split(pairs, options.held_out, options.seed)
     model = adapt(base)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)

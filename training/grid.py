@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("grid", type=Path)
+    parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--results", type=Path, help="JSON file for the results of each finished run")

@@ -127,6 +127,7 @@ def add_command(commands):
     """`publish`, among the commands of `python -m conversion`."""
     command = commands.add_parser(
         "publish",
+        prog="vaswani publish",
         help="the folder of a checkpoint, to the Hugging Face Hub",
         description="Prepares the folder of a checkpoint as a repository and shows its contents; --push sends it to "
         "the Hub. The card is the folder's README.md, which you may edit; without one it is written from the records.",
