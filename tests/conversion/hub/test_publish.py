@@ -280,7 +280,7 @@ def test_no_folder_is_replaced_that_holds_something_else(copy, tmp_path):
     "name", ["tiny", "a/b/c", "ada/", "/tiny", "ada/ti ny", "ada/ti--ny", "https://hub/ada/tiny", ""]
 )
 def test_what_is_no_name_of_a_repository(name):
-    with pytest.raises(ConversionError, match="is not a user/name, such as"):
+    with pytest.raises(ConversionError, match="is not a repository name. It must be user/name"):
         publish.check_repo_id(name)
 
 
@@ -471,7 +471,7 @@ def test_nothing_private_is_made_public(hub, push, copy, published):
 )
 def test_what_the_hub_refuses_is_one_line_that_says_what_to_do(hub, push, folder, options, token, words):
     status, said = push(folder, "eve/tiny", *options, token=token)
-    assert status == 2
+    assert status == 1
     assert "Traceback" not in said
     assert all(word in said.splitlines()[-1] for word in words), said
     assert "eve/tiny" not in hub.repos
@@ -692,6 +692,6 @@ def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_pa
             encoding="utf-8",
             timeout=200,
         )
-    assert result.returncode == 2, result.stderr
+    assert result.returncode == 1, result.stderr
     assert "The Hub did not answer within 1 seconds" in result.stderr and "--timeout" in result.stderr
     assert "Traceback" not in result.stderr

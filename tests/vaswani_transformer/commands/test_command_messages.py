@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import httpx
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import RepositoryNotFoundError
@@ -112,7 +113,7 @@ def test_the_hub_is_named_before_anyone_waits_for_it(folder, monkeypatch, capsys
         raise OSError("no route to host")
 
     def unknown(api, name, revision, timeout):
-        raise RepositoryNotFoundError("404", response=None)
+        raise RepositoryNotFoundError("404", response=httpx.Response(404, request=httpx.Request("GET", "http://hub")))
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     look_on_hub(str(folder))
