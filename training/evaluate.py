@@ -243,7 +243,10 @@ def main(arguments: list[str] | None = None):
     for name, pairs in sets.items():
         start = time.perf_counter()
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        translations = translate(model, tokenizer, sources, arguments.batch_size, progress=True, **settings)
+        try:
+            translations = translate(model, tokenizer, sources, arguments.batch_size, progress=True, **settings)
+        except ValueError as error:  # search settings that cannot be used
+            stop(parser, error)
         seconds = time.perf_counter() - start
         scores = score(
             translations,

@@ -111,6 +111,8 @@ def resolve(checkpoint: str) -> str:
     Raises:
         ValueError: there is no such checkpoint; the message says what there is instead, and how to name others.
     """
+    if not checkpoint:
+        raise ValueError("The name of the checkpoint is empty.")
     if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
     folder = Path(checkpoint).expanduser()

@@ -21,6 +21,7 @@ ERRORS = [
         "torch state.pt out",
         "how many attention heads the model has. Give the number with --heads, for",
     ),
+    ("fsmt nope out", "nope is neither a folder nor a repository id such as"),
     ("to-onnx nope out", "vaswani convert to-onnx: error: There is no checkpoint called 'nope'."),
     ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
     ("publish full name", "vaswani publish: error: 'name' is not a repository name. It must be user/name, for example"),

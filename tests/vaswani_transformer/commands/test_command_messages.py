@@ -28,6 +28,7 @@ def run(*arguments) -> str:
         (["--device", "gpu"], "There is no device 'gpu'. Use cpu, cuda, cuda:1 or mps."),
         (["--device", "meta"], "There is no device 'meta'. Use cpu, cuda, cuda:1 or mps."),
         (["--output", "no/where/out"], "Cannot write no/where/out: the folder no/where does not exist."),
+        (["--checkpoint", ""], "The name of the checkpoint is empty."),
         (["--checkpoint", "./absent"], "There is no folder ./absent."),
         (["--checkpoint", "a/b/c"], "There is no folder a/b/c."),
         (["--checkpoint", "pyproject.toml"], "pyproject.toml is a file; give the folder that holds the model."),
