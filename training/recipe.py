@@ -269,9 +269,9 @@ RULES = {
     "bool_type": "true or false",
     "list_type": "a list",
     "dict_type": "keys and values",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "less_than": "less than {lt}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
     "too_short": "a list with at least one entry",
     "literal_error": "{expected}",
 }

@@ -227,8 +227,8 @@ CONTRADICTIONS = {
     "the tokenizer's id": (["model.pad_token_id=3"], "model.pad_token_id follows from the tokenizer"),
     "the tokenizer's size": (["model.vocab_size=400"], "model.vocab_size follows from the tokenizer"),
     "another target vocabulary": (["model.decoder_vocab_size=400"], "model.decoder_vocab_size follows from"),
-    "heads": (["model.encoder_attention_heads=7"], "(128) is not divisible by `encoder_attention_heads` (7)"),
-    "a field's type": (["model.d_model=wide"], "'d_model' expected int"),
+    "heads": (["model.encoder_attention_heads=7"], "(128) is not divisible by encoder_attention_heads (7)"),
+    "a field's type": (["model.d_model=wide"], "d_model must be a whole number, not 'wide'"),
     "more than the learned positions": (
         ["model={position_encoding: learned, max_position_embeddings: 90, position_offset: 2}", "data.max_length=89"],
         "data.max_length is 89, more than the 90 learned positions",
