@@ -455,7 +455,7 @@ def test_nothing_private_is_made_public(hub, push, copy, published):
     commits = len(hub.repos[published]["commits"])
     (copy / "README.md").write_text((copy / "README.md").read_text(encoding="utf-8") + "\nNew.\n", encoding="utf-8")
     status, said = push(copy, published, "--private")
-    assert (status, "ada/tiny is public" in said) == (2, True), said
+    assert (status, "ada/tiny is public" in said) == (1, True), said
     assert len(hub.repos[published]["commits"]) == commits
 
 
@@ -481,7 +481,7 @@ def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_ne
     hub.objects.clear()
     hub.faults += [("PUT", "cut"), ("POST .*/commit/", "cut")]
     status, said = push(folder, "ada/cut")
-    assert (status, "Traceback" in said) == (2, False)
+    assert (status, "Traceback" in said) == (1, False)
     assert "is unchanged" in said.splitlines()[-1] and "Repeat the command" in said.splitlines()[-1]
     assert on_hub(hub, "ada/cut").keys() == {".gitattributes"}
     assert len(hub.asked("PUT")) == 2 and not hub.faults
@@ -569,7 +569,7 @@ def test_a_revision_can_be_pinned(hub, client, push, folder, tmp_path):
     status, said = client(EXPORT, f"ada/pinned@{first}", tmp_path / "exported")
     assert (status, json.loads(said.splitlines()[-1])) == (0, [TARGETS[0], True]), said
     status, said = client(VASWANI, "translate", "--checkpoint", "ada/pinned@nowhere", SOURCES[0])
-    assert (status, "Cannot load ada/pinned@nowhere" in said) == (1, True), said
+    assert (status, "ada/pinned has no revision 'nowhere'" in said) == (1, True), said
 
 
 def test_a_link_to_a_file_elsewhere_is_not_sent(copy, tmp_path):
@@ -617,7 +617,7 @@ def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeyp
     "name, content, said",
     [
         ("model.safetensors", b"x" * 20, "cannot be loaded"),
-        ("config.json", b'{"model_type": "vaswani", "d_model": "x"}', "cannot be loaded"),
+        ("config.json", b'{"model_type": "vaswani", "d_model": "x"}', "d_model must be a whole number"),
         ("generation_config.json", b"[]", "cannot be loaded"),
         ("tokenizer_config.json", b"{", "tokenizer of .* cannot be loaded"),
         ("tokenizer.json", b"{}", "tokenizer of .* cannot be loaded"),
