@@ -5,25 +5,29 @@ python -m conversion to-RUNTIME CHECKPOINT OUT    a checkpoint of ours, to a fol
 python -m conversion publish FOLDER user/name     a folder of ours, to a repository on the Hugging Face Hub
 """
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedModel
-from transformers.utils import logging
+from vaswani_transformer.command_line import stop
 
-from .converted import Converted
 from .files.folders import check_new
 from .hub.publish import add_command as add_publish
-from .hub.repository import write
 from .options import ConversionError
-from .parity.recorded import compare_recorded
-from .parity.scores import Parity, check_it_runs
 
+
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    from transformers import PreTrainedModel
+
+    from .converted import Converted
+    from .parity.scores import Parity
 
 # Each command's module is called after it, in toolkits/ or runtimes/. Here is what each reads or writes.
 TOOLKITS = {
@@ -60,6 +64,9 @@ def export(arguments: argparse.Namespace, options: dict[str, Any]):
 
 
 def convert(arguments: argparse.Namespace, options: dict[str, Any]):
+    from .hub.repository import write
+    from .parity.scores import check_it_runs
+
     check_new(arguments.out)  # before the work
     toolkit = module(arguments.toolkit)
     converted = toolkit.convert(arguments.source, unsafe=arguments.unsafe, **options)
@@ -83,6 +90,8 @@ def compare(
     toolkit: ModuleType, arguments: argparse.Namespace, converted: Converted, model: PreTrainedModel
 ) -> Iterator[Parity]:
     """With what the toolkit recorded, and with the toolkit itself, as far as they are at hand."""
+    from .parity.recorded import compare_recorded
+
     folder = arguments.source if arguments.source.is_dir() else arguments.source.parent
     if arguments.reference or (folder / "reference.npz").is_file():
         yield compare_recorded(model, arguments.reference or folder / "reference.npz", tokens=converted.target_tokens)
@@ -93,18 +102,20 @@ def compare(
 
 def add_toolkit(commands, name: str, what: str):
     command = commands.add_parser(name, help=what, description=f"Reads {what}.")
-    command.add_argument("source", type=Path, metavar="SOURCE")
+    command.add_argument("source", type=Path, metavar="SOURCE", help="the checkpoint: its file, or the folder of it")
     command.add_argument("out", type=Path, metavar="OUT", help="a new folder")
     command.add_argument("--reference", type=Path, metavar="FILE.npz", help="logits that the toolkit itself computed")
-    command.add_argument("--unsafe", action="store_true", help="let a pickle run code")
-    command.set_defaults(run=convert)
+    command.add_argument(
+        "--unsafe", action="store_true", help="allow pickles that can run code; only for files you trust"
+    )
+    command.set_defaults(run=convert, parser=command)
 
 
 def add_runtime(commands, name: str, what: str):
     command = commands.add_parser(name, help=what, description=f"Writes {what}.")
     command.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, a shipped name or a Hub id")
     command.add_argument("out", type=Path, metavar="OUT", help="a new folder")
-    command.set_defaults(run=export)
+    command.set_defaults(run=export, parser=command)
 
 
 def main(arguments: list[str] | None = None):
@@ -118,15 +129,24 @@ def main(arguments: list[str] | None = None):
         add_runtime(commands, name, what)
     add_publish(commands)
     arguments = sys.argv[1:] if arguments is None else arguments
-    own = add_own_options(commands, next(iter(arguments), ""))
-    parsed = parser.parse_args(arguments)
+    name = next(iter(arguments), "-")
+    if not name.startswith("-") and name not in commands.choices:
+        close = get_close_matches(name, commands.choices, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(commands.choices)}"
+        parser.error(f"there is no toolkit or command called {name!r}; {hint}")
+    own = add_own_options(commands, name)
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parsed.parser.error(f"unknown options: {' '.join(unknown)}")
     options = [{name: getattr(parsed, name) for name in own}] if parsed.toolkit in (*TOOLKITS, *RUNTIMES) else []
+    from transformers.utils import logging
+
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         parsed.run(parsed, *options)
     except (OSError, ConversionError) as error:
-        parser.error(str(error))
+        stop(parsed.parser, error)
 
 
 def add_own_options(commands, name: str) -> list[str]:

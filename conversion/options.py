@@ -17,17 +17,20 @@ Columns are separated by two spaces or more.
 Where the toolkit has its own word for a value (`swish` for `silu`), `choices` translates it.
 """
 
+from __future__ import annotations
+
 import ast
 import math
 import re
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub.errors import StrictDataclassError
 
-from vaswani_transformer import VaswaniConfig
 
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    from vaswani_transformer import VaswaniConfig
 
 # Choices that several toolkits have.
 NORM_FIRST = {False: "post", True: "pre"}
@@ -42,7 +45,7 @@ class ConversionError(ValueError):
     """A checkpoint cannot be converted as it is. The message says everything that is wrong, and what to do."""
 
     @classmethod
-    def of(cls, what: str, problems: Iterable[str], shown: int = 12) -> "ConversionError":
+    def of(cls, what: str, problems: Iterable[str], shown: int = 12) -> ConversionError:
         problems = list(problems)
         more = [f"and {len(problems) - shown} more"] if len(problems) > shown else []
         return cls(f"{what}: {'; '.join([*problems[:shown], *more])}.")
@@ -53,6 +56,7 @@ class Options:
 
     def __init__(self, values: Mapping[str, Any], toolkit: str):
         self.values, self.toolkit = values, toolkit
+        self.model = f"This {toolkit}" if toolkit.endswith("Model") else f"This {toolkit} model"
         self.problems: list[str] = []
 
     def take(self, name: str, default: Any = None) -> Any:
@@ -128,7 +132,7 @@ class Options:
             ConversionError: the message names all that was refused.
         """
         if self.problems:
-            raise ConversionError.of(f"This {self.toolkit} model uses options without support here", self.problems, 99)
+            raise ConversionError.of(f"{self.model} uses options without support here", self.problems, 99)
 
     def config(self, **settings) -> VaswaniConfig:
         """The configuration of our model.
@@ -136,13 +140,19 @@ class Options:
         Raises:
             ConversionError: an option was refused, or the settings contradict each other.
         """
+        from vaswani_transformer import VaswaniConfig
+        from vaswani_transformer.loading import config_problem
+
         self.finish()
         try:
             config = VaswaniConfig(**settings)
             for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
                 if not isinstance(i := getattr(config, name), int) or not 0 <= i < config.decoder_vocab_size:
                     raise ValueError(f"{name} is {shown(i)}, not the id of a token")
-        except (StrictDataclassError, ValueError, TypeError, OverflowError) as error:
+        except StrictDataclassError as error:
+            reason = config_problem(error)
+            raise ConversionError(f"These {self.toolkit} options do not describe a valid model: {reason}") from None
+        except (ValueError, TypeError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise ConversionError(f"These {self.toolkit} options do not describe a valid model: {reason}") from None
         return config

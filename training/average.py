@@ -4,16 +4,22 @@ python -m training.average OUTPUT.safetensors RUN --last 5                  # th
 python -m training.average OUTPUT.safetensors CHECKPOINT CHECKPOINT ...     # safetensors files, or folders of them
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.files import check_writable
 
 from .files import whole_file
+
+
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    import torch
 
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -29,6 +35,8 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
         ValueError: there are none, one is damaged or no safetensors file, its tensors differ in name or shape from
             those before it, or they are not all finite; the message names the file and the tensors.
     """
+    import torch
+
     total: dict[str, torch.Tensor] = {}
     count = 0
     for count, path in enumerate(paths, start=1):
@@ -49,6 +57,9 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
 
 def load_weights(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors file, or of all such files of a model's folder."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     if path.is_dir():
         if (path / INDEX).is_file():
             parts = set(json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
@@ -57,7 +68,7 @@ def load_weights(path: Path) -> dict[str, torch.Tensor]:
             raise FileNotFoundError(f"{path} holds no {WEIGHTS}.")
         path = path / WEIGHTS
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file or folder {path}.")
+        raise FileNotFoundError(f"No such file or folder: {path}.")
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -125,17 +136,20 @@ def main(arguments: list[str] | None = None):
     parser.add_argument(
         "checkpoints", metavar="CHECKPOINT", type=Path, nargs="+", help="safetensors files, model folders, or one run"
     )
-    parser.add_argument("--last", type=int, metavar="N", help="the last N checkpoints of a run's folder")
+    parser.add_argument("--last", type=whole_number, metavar="N", help="the last N checkpoints of a run's folder")
     arguments = parser.parse_args(arguments)
     if arguments.output.suffix != ".safetensors" or arguments.output.is_dir():
         parser.error(f"{arguments.output} is not the name of a .safetensors file; OUTPUT comes first.")
+    from safetensors.torch import save_file
+
     try:
+        check_writable(arguments.output)
         paths = chosen_checkpoints(arguments.checkpoints, arguments.last)
         mean = average_checkpoints(paths)
         with whole_file(arguments.output) as file:
             save_file(mean, file, metadata={"format": "pt"})
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     print(f"{arguments.output} holds the mean of:", *paths, sep="\n  ")
 
 

@@ -5,6 +5,8 @@ python -m training.evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.t
 python -m training.evaluate MODEL --source test.en --reference test.de                    # two text files
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import platform
@@ -16,22 +18,24 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sacrebleu
-import torch
-import transformers
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from vaswani_transformer import catalogue, translate_texts
-from vaswani_transformer import load as load_checkpoint
+from vaswani_transformer import catalogue
+from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.files import check_writable
 
 from .files import read_lines, whole_file
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
 from .user_lines import format_lines, lines_of, measure_lines
+
+
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 # Translating ---------------------------------------------------------------------------------------------------------
@@ -46,6 +50,8 @@ def translate(
     **generate_kwargs: Any,
 ) -> list[str]:
     """`translate_texts` with a bar in the terminal if `progress`."""
+    from vaswani_transformer import translate_texts
+
     with tqdm(total=len(texts), disable=None if progress else True, leave=False) as bar:
         return translate_texts(model, tokenizer, texts, batch_size, bar.update, **generate_kwargs)
 
@@ -99,7 +105,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
             add(source.title, read_pairs(source, arguments.data), source.path or source.dataset)
     for path in arguments.tsv:
         columns = {"source_column": arguments.source_column, "target_column": arguments.target_column}
-        add(path.name, read_pairs(Source(path=str(path), **columns), "."), path)
+        add(path.name, read_pairs(Source(path=str(path), **columns)), path)
     if arguments.source:
         sides = [list(read_lines(path)) for path in (arguments.source, arguments.reference)]
         if len(sides[0]) != len(sides[1]):
@@ -184,9 +190,9 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
         "--resamples", type=int, default=RESAMPLES, metavar="N", help=f"of the bootstrap, or 0; default: {RESAMPLES}"
     )
     search = parser.add_argument_group("translation")
-    search.add_argument("--beams", type=int, metavar="N", help="default: the model's own; the paper's is 4")
+    search.add_argument("--beams", type=whole_number, metavar="N", help="default: the model's own; the paper's is 4")
     search.add_argument("--alpha", type=float, help="length penalty; default: the model's own; the paper's is 0.6")
-    search.add_argument("--batch-size", type=int, default=32, metavar="N", help="sentences; default: 32")
+    search.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="sentences; default: 32")
     search.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps; default: cpu")
     results = parser.add_argument_group("results")
     results.add_argument(
@@ -199,10 +205,7 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
     if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
         parser.error("give --recipe, --tsv, or --source and --reference")
     if bool(arguments.source) != bool(arguments.reference):
-        parser.error("--source and --reference go together")
-    for name in ("batch_size", "beams"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1")
+        parser.error("--source needs --reference, and the other way round")
     if arguments.output and arguments.output.is_dir():
         parser.error(f"--output: {arguments.output} is a folder, not a file")
     if arguments.hypotheses and arguments.hypotheses.is_file():
@@ -212,12 +215,17 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
 
 def main(arguments: list[str] | None = None):
     parser, arguments = read_command_line(arguments)
+    from vaswani_transformer.loading import check_device
+
     tokenised = arguments.paper_bleu or arguments.lowercase_tokenised
     try:
+        source = catalogue.resolve(arguments.model)
+        check_device(arguments.device)
+        for path in filter(None, (arguments.output, arguments.hypotheses)):
+            check_writable(path)
         sets = read_test_sets(arguments)
         if arguments.hypotheses and len({file_name(name) for name in sets}) < len(sets):
             raise ValueError("--hypotheses: the names of two test sets give the same file name.")
-        source = catalogue.resolve(arguments.model)
         language = target_language(arguments, source)
         if tokenised and not language:
             raise ValueError("tokenised BLEU needs --target-language: neither a recipe nor the model names it.")
@@ -225,7 +233,7 @@ def main(arguments: list[str] | None = None):
             raise ValueError("tokenised BLEU needs sacremoses: pip install sacremoses")
         model, tokenizer = load(source, arguments.device)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     # What is recorded is complete where it can be: which score a paper gives is not known beforehand.
     record_all = bool(arguments.output and language and find_spec("sacremoses"))
 
@@ -235,7 +243,10 @@ def main(arguments: list[str] | None = None):
     for name, pairs in sets.items():
         start = time.perf_counter()
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        translations = translate(model, tokenizer, sources, arguments.batch_size, progress=True, **settings)
+        try:
+            translations = translate(model, tokenizer, sources, arguments.batch_size, progress=True, **settings)
+        except ValueError as error:  # search settings that cannot be used
+            stop(parser, error)
         seconds = time.perf_counter() - start
         scores = score(
             translations,
@@ -247,7 +258,7 @@ def main(arguments: list[str] | None = None):
         )
         shown = {SACREBLEU, CHRF} | ({PAPER, PAPER_GERMAN} if arguments.paper_bleu else set())
         shown |= {LOWER_CASED} if arguments.lowercase_tokenised else set()
-        print(f"{name}: {len(pairs):,} sentences in {seconds:.0f} s")
+        print(f"{name}: {len(pairs):,} sentence{'s' if len(pairs) > 1 else ''} in {seconds:.0f} s")
         print(format_scores({n: s for n, s in scores.items() if n in shown}), flush=True)
         if arguments.hypotheses:
             save_hypotheses(arguments.hypotheses, name, translations)
@@ -271,11 +282,20 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
     Raises:
         ValueError: one of them cannot be loaded, or there is no such device; the message names it.
     """
-    transformers.utils.logging.disable_progress_bar()
-    model, tokenizer = load_checkpoint(catalogue.resolve(source))
+    from transformers.utils import logging
+
+    from vaswani_transformer import load as load_checkpoint
+    from vaswani_transformer.hub import look_on_hub
+    from vaswani_transformer.loading import check_device
+
+    logging.disable_progress_bar()
+    check_device(device)
+    source = catalogue.resolve(source)
+    look_on_hub(source)
+    model, tokenizer = load_checkpoint(source)
     try:
         return model.to(device), tokenizer
-    except (RuntimeError, AssertionError) as error:
+    except RuntimeError as error:  # no memory left on it
         raise ValueError(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
 
 
@@ -290,6 +310,9 @@ def command_line(arguments: argparse.Namespace) -> str:
 
 def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, settings: dict) -> dict:
     """How the scores came about."""
+    import torch
+    import transformers
+
     config = model.generation_config
     return {
         "command": command_line(arguments),

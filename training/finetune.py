@@ -4,6 +4,8 @@ python -m training.finetune --data domain.tsv --output fine-tuned
 vaswani translate --checkpoint fine-tuned "A sentence of the domain."
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import random
@@ -13,22 +15,12 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from transformers import (
-    DataCollatorForSeq2Seq,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-    set_seed,
-)
-
-from vaswani_transformer import load
 from vaswani_transformer.catalogue import resolve
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.files import check_writable
 
-from .data import remove_padding
 from .evaluate import evaluate_pairs
 from .files import whole_folder
 from .parallel_text import Pair, read_pairs
@@ -36,8 +28,15 @@ from .recipe import Source
 from .scores import SACREBLEU
 
 
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
 def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options):
     """Adam with a rate that rises and then falls linearly to 0. Label smoothing is in the model's own loss."""
+    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+
     with tempfile.TemporaryDirectory() as folder:
         trainer = Seq2SeqTrainer(
             model=model,
@@ -98,17 +97,32 @@ def run(
     finish: Callable[[torch.nn.Module], torch.nn.Module] = lambda model: model,
 ) -> dict:
     """Loads, adapts, scores, trains, scores, and saves what `finish` makes of the model; returns what it recorded."""
+    import torch
+    from transformers import set_seed
+
+    from vaswani_transformer import load
+    from vaswani_transformer.hub import look_on_hub
+    from vaswani_transformer.loading import check_device
+    from vaswani_transformer.memory import keep_freed_memory
+
+    from .data import remove_padding
+
+    if options.device == "auto":
+        options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    source = resolve(options.checkpoint)
+    check_device(options.device)
+    check_writable(options.output)
+    look_on_hub(source)
+    keep_freed_memory()
     set_seed(options.seed)
     # Fused attention has a slow backward pass for sentences on a CPU.
     attention = "eager" if options.device == "cpu" else "sdpa"
-    base, tokenizer = load(resolve(options.checkpoint), torch.float32, attn_implementation=attention)
-    base.to(options.device)
     columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
-    pairs = [
-        pair
-        for pair in read_pairs(Source(path=str(options.data), tags=options.tag or [], **columns))
-        if all(2 <= len(ids) <= options.max_length for ids in tokenizer(list(pair))["input_ids"])
-    ]
+    pairs = read_pairs(Source(path=str(options.data), tags=options.tag or [], **columns))
+    base, tokenizer = load(source, torch.float32, attn_implementation=attention)
+    base.to(options.device)
+    lengths = ([len(ids) for ids in tokenizer(list(pair))["input_ids"]] for pair in pairs)
+    pairs = [p for p, both in zip(pairs, lengths, strict=True) if all(2 <= n <= options.max_length for n in both)]
     training, test = split(pairs, options.held_out, options.seed)
     model = adapt(base)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -154,10 +168,10 @@ def make_parser(module: str, description: str, learning_rate: float) -> argparse
     parser.add_argument("--max-length", type=int, default=100, help="of either side, in tokens; longer pairs are left")
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--max-steps", type=int, default=-1, help="instead of --epochs")
-    parser.add_argument("--batch-size", type=int, default=128, help="sentences")
+    parser.add_argument("--batch-size", type=whole_number, default=128, help="sentences")
     parser.add_argument("--learning-rate", type=float, default=learning_rate)
     parser.add_argument("--seed", type=int, default=2017)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one")
     parser.add_argument("--output", type=Path, required=True, help="a new folder")
     return parser
 
@@ -165,20 +179,21 @@ def make_parser(module: str, description: str, learning_rate: float) -> argparse
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if bool(options.tag) != (options.tag_column is not None):
-        parser.error("--tag and --tag-column go together")
+        parser.error("--tag needs --tag-column, and the other way round")
     if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):
-        parser.error(f"{options.output} is there already and not an empty folder")
+        stop(
+            parser, ValueError(f"{options.output} already exists and is not empty. Choose another name, or delete it.")
+        )
     return options
 
 
 def main(arguments: Sequence[str] | None = None):
     parser = make_parser("finetune", __doc__, learning_rate=5e-4)
     options = parse(parser, arguments)
-    keep_freed_memory()
     try:
         run(options)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@ python -m training.finetune_lora --data domain.tsv --output merged --merge  # a 
 
 from collections.abc import Sequence
 
-from peft import LoraConfig, TaskType, get_peft_model
-
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.command_line import stop, whole_number
 
 from .finetune import make_parser, parse, run
 
@@ -18,10 +16,11 @@ PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2"]
 
 def main(arguments: Sequence[str] | None = None):
     parser = make_parser("finetune_lora", __doc__, learning_rate=3e-3)
-    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--rank", type=whole_number, default=16)
     parser.add_argument("--merge", action="store_true", help="save the model with the adapter in its weights")
     options = parse(parser, arguments)
-    keep_freed_memory()
+    from peft import LoraConfig, TaskType, get_peft_model
+
     lora = LoraConfig(
         task_type=TaskType.SEQ_2_SEQ_LM,
         r=options.rank,
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str] | None = None):
             finish=lambda model: model.merge_and_unload() if options.merge else model,
         )
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
 
 
 if __name__ == "__main__":

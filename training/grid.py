@@ -22,8 +22,21 @@ from pathlib import Path
 
 import yaml
 
+from vaswani_transformer.command_line import stop, whole_number
+
 from .files import whole_file
+from .parallel_text import missing_files
 from .recipe import load_recipe
+
+
+def check_data(recipe: Path, runs: dict[str, list[str]], data: Path):
+    """Refuses runs whose data are not in the folder `data`, before any run starts."""
+    for name, settings in runs.items():
+        if missing := missing_files(load_recipe(recipe, settings).data, data):
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise FileNotFoundError(
+                f"Run {name}: no such file: {missing[0]}{more}. The folder of the data is given with --data."
+            )
 
 
 def read_grid(path: Path) -> tuple[Path, dict[str, list[str]], dict[str, str]]:
@@ -38,8 +51,10 @@ def read_grid(path: Path) -> tuple[Path, dict[str, list[str]], dict[str, str]]:
         recipe = path.parent / grid["recipe"]
         runs = {name: [*grid.get("set", ()), *run.get("set", ())] for name, run in grid["runs"].items()}
         reasons = {name: run.get("why", "") for name, run in grid["runs"].items()}
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a grid of `recipe`, `set` and `runs`: {error}") from error
+    except KeyError as error:
+        raise ValueError(f"{path} is not a grid: it has no {error}.") from error
+    except (yaml.YAMLError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a grid: it must hold `recipe`, `set` and `runs`; see --help.") from error
     for settings in runs.values():
         load_recipe(recipe, settings)
     return recipe, runs, reasons
@@ -116,18 +131,17 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("grid", type=Path)
+    parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--results", type=Path, help="JSON file for the results of each finished run")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the CPU's threads")
+    parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time; they share the CPU's threads")
     arguments = parser.parse_args(arguments)
-    if arguments.jobs < 1:
-        parser.error("--jobs must be at least 1")
     try:
         recipe, runs, reasons = read_grid(arguments.grid)
+        check_data(recipe, runs, arguments.data)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     grid = Grid(recipe, arguments.data, arguments.output, arguments.jobs)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, grid.stop)
@@ -137,6 +151,8 @@ def main(arguments: list[str] | None = None):
     if arguments.results:
         with whole_file(arguments.results) as file:
             file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not results:
+        sys.exit("No run has finished.")
     print(table(results))
 
 

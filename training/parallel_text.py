@@ -25,8 +25,10 @@ from .variations import Pair, vary
 # Reading
 
 
-def iterate_pairs(source: Source, folder: str | Path = ".", streaming: bool = False) -> Iterator[Pair]:
+def iterate_pairs(source: Source, folder: str | Path | None = None, streaming: bool = False) -> Iterator[Pair]:
     """The pairs of a source in its order, few of them in memory; with `streaming` nothing is downloaded beforehand.
+
+    `folder` is where the paths of a recipe start.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -34,16 +36,23 @@ def iterate_pairs(source: Source, folder: str | Path = ".", streaming: bool = Fa
             file and line.
     """
     try:
-        for row in _rows(source, Path(folder), streaming):
+        for row in _rows(source, Path(folder or "."), streaming):
             if not source.tags or row[2] in source.tags:
                 yield row[:2]
     except FileNotFoundError as error:
-        missing = error.filename or source.title
-        raise FileNotFoundError(f"No such file: {missing}. The folder of the data is given with --data.") from error
+        hint = "" if folder is None else " The folder of the data is given with --data."
+        raise FileNotFoundError(f"No such file: {error.filename or source.title}.{hint}") from error
 
 
-def read_pairs(source: Source, folder: str | Path = ".") -> list[Pair]:
+def read_pairs(source: Source, folder: str | Path | None = None) -> list[Pair]:
     return list(iterate_pairs(source, folder))
+
+
+def missing_files(data: Data, folder: Path) -> list[Path]:
+    """The files of a recipe's sources that do not exist."""
+    sources = [source for source in (*data.train, *data.validation, *data.test) if source.path]
+    paths = [folder / path for source in sources for path in (source.path, source.target_path) if path]
+    return [path for path in dict.fromkeys(paths) if not path.is_file()]
 
 
 def write_pairs(pairs: Iterable[Pair], path: str | Path):
@@ -59,9 +68,8 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
         paths = folder / source.path, folder / source.target_path
         for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
             if None in row:
-                raise ValueError(
-                    f"{paths[row.index(None)]} ends before line {number}, {paths[row[0] is None]} does not."
-                )
+                short, long = paths[row.index(None)], paths[row[0] is None]
+                raise ValueError(f"{short} has fewer lines than {long} (it ends before line {number}).")
             yield row
         return
     columns = [
@@ -78,8 +86,8 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
     for number, row in enumerate(rows, start=1):
         try:
             yield tuple(pick(row, column) for column in columns)
-        except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{place} {number}: no text in column {columns}: {error!r}.") from error
+        except ValueError as error:
+            raise ValueError(f"{place} {number} {error}") from error
 
 
 def load_hub_dataset(source: Source, streaming: bool = False):
@@ -93,19 +101,25 @@ def load_hub_dataset(source: Source, streaming: bool = False):
 def _tab_value(line: str, column: int) -> str:
     fields = line.split("\t")
     if column >= len(fields):
-        raise IndexError(f"only {len(fields)} columns")
+        count = f"{len(fields)} column" + ("s" if len(fields) > 1 else "")
+        raise ValueError(f"has {count}; column {column} is needed (the first is 0). Columns must be separated by tabs.")
     return fields[column]
 
 
 def _json_value(line: str, column: str) -> str:
-    return _value(json.loads(line), column)
+    try:
+        return _value(json.loads(line), column)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON (column {error.colno}).") from error
 
 
 def _value(row: Any, column: str) -> str:
     for key in str(column).split("."):
+        if not isinstance(row, dict) or key not in row:
+            raise ValueError(f"has no {column!r}.")
         row = row[key]
     if not isinstance(row, str):
-        raise TypeError(f"{row!r} is not text")
+        raise ValueError(f"has {row!r} in {column!r}, which is not text.")
     return row
 
 

@@ -6,7 +6,8 @@ python -m training.recipe training/recipes/table3/a-h1.yaml    # the whole recip
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,7 +15,7 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from vaswani_transformer import PRESETS, VaswaniConfig
+from vaswani_transformer.command_line import stop
 
 from .variations import KINDS
 
@@ -180,6 +181,8 @@ class Recipe(Part):
     @field_validator("preset")
     @classmethod
     def is_a_preset(cls, preset: str | None) -> str | None:
+        from vaswani_transformer import PRESETS
+
         if preset is not None and preset not in PRESETS:
             raise ValueError(f"known are {', '.join(PRESETS)}")
         return preset
@@ -197,17 +200,20 @@ class Recipe(Part):
         yield from self._model_contradictions()
 
     def _model_contradictions(self) -> Iterator[str]:
+        from vaswani_transformer import VaswaniConfig
+        from vaswani_transformer.loading import config_problem
+
         fields = VaswaniConfig().to_dict()
         unknown = [key for key in self.model if key not in fields]
         from_tokenizer = [key for key in self.model if key.endswith(("token_id", "vocab_size"))]
-        yield from (f"model.{key} is not a field of VaswaniConfig" for key in unknown)
+        yield from (f"model.{key} is not a field of VaswaniConfig{_did_you_mean(key, fields)}" for key in unknown)
         yield from (f"model.{key} follows from the tokenizer; leave it out" for key in from_tokenizer)
         if unknown or from_tokenizer or self.initial or not self.preset or not self.vocab_size:
             return
         try:
             config = VaswaniConfig.from_preset(self.preset, vocab_size=self.vocab_size, **self.model)
         except StrictDataclassError as error:
-            yield f"model: {' '.join(str(error.__cause__ or error).split())}"
+            yield f"model: {config_problem(error)}"
             return
         rows = config.max_position_embeddings
         if config.position_encoding == "learned" and self.data.max_length > rows - config.position_offset:
@@ -230,17 +236,18 @@ def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
         ValueError: it is not YAML, or a key is unknown, missing, of the wrong type or contradicts another; all are
             named at once.
     """
-    path = _shipped(Path(path))
+    given, path = path, _shipped(Path(path))
     if not path.is_file():
-        names = ", ".join(sorted(shipped.stem for shipped in RECIPES.glob("*.yaml")))
-        raise FileNotFoundError(f"There is no recipe {path}. Included are {names} and table3/*.")
+        names = sorted(shipped.stem for shipped in RECIPES.glob("*.yaml"))
+        hint = _did_you_mean(str(given), names).replace("; did", " Did")
+        raise FileNotFoundError(f"There is no recipe {given}.{hint} Included are {', '.join(names)} and table3/*.")
     values = _read(path)
     for override in overrides:
         _override(values, override)
     try:
         recipe = Recipe.model_validate(values)
     except ValidationError as error:
-        raise ValueError(f"{path}:\n" + "\n".join(f"  - {line}" for line in _problems(error))) from None
+        raise ValueError(f"{given}:\n" + "\n".join(f"  - {line}" for line in _problems(error))) from None
     for source in (*recipe.data.train, *recipe.data.validation, *recipe.data.test):
         _complete_columns(source, recipe)
     return recipe
@@ -252,6 +259,24 @@ def _shipped(path: Path) -> Path:
     return shipped if not path.exists() and not path.suffix and shipped.exists() else path
 
 
+# What pydantic checks, in plain words.
+RULES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number that is not infinite",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "keys and values",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "too_short": "a list with at least one entry",
+    "literal_error": "{expected}",
+}
+
+
 def _problems(error: ValidationError) -> list[str]:
     """Each problem in a line that begins with its key."""
     lines = []
@@ -261,15 +286,24 @@ def _problems(error: ValidationError) -> list[str]:
         if kind == "missing":
             lines.append(f"{key} is missing")
         elif kind == "extra_forbidden":
-            lines.append(f"{key} is unknown; known are {', '.join(_part_at(place[:-1]).model_fields)}")
+            known = list(_part_at(place[:-1]).model_fields)
+            hint = _did_you_mean(str(place[-1]), known) or f"; known are {', '.join(known)}"
+            lines.append(f"{key} is unknown{hint}")
         elif kind == "model_type":
             lines.append(f"{key or 'the recipe'} must hold keys and values")
         elif kind == "value_error" and isinstance(problem["input"], dict):  # the contradictions of a part
             lines += [f"{key}: {line}".removeprefix(": ") for line in str(problem["ctx"]["error"]).split("\n")]
+        elif kind in RULES:
+            lines.append(f"{key} is {problem['input']!r}; it must be {RULES[kind].format(**problem.get('ctx', {}))}")
         else:
             message = re.sub("^(Input|Value error,) ", "", problem["msg"])
             lines.append(f"{key} is {problem['input']!r}; it {message}".replace("; it known", "; known"))
     return list(dict.fromkeys(lines))
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _part_at(place: list[str | int]) -> type[Part]:
@@ -313,7 +347,7 @@ def _override(values: dict, override: str):
     try:
         below[part] = _parse(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"--set {override}: not YAML: {error}") from error
+        raise ValueError(f"--set {override} is not valid YAML{_yaml_problem(error)}") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -338,6 +372,12 @@ def _parse(text: str) -> Any:
     return yaml.load(text, _Loader)
 
 
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """Where a YAML error is and what it is, without the excerpt that the library shows."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return (f" (line {mark.line + 1}, column {mark.column + 1})" if mark else "") + f": {problem or error}."
+
+
 def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
     """The YAML's values on top of those of the recipe that it `extends`, if any; `above` are those that extend it.
 
@@ -347,8 +387,10 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
         raise ValueError(f"{path} extends itself: {' -> '.join(p.name for p in (*above, path))}.")
     try:
         values = _parse(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not YAML: {error}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not valid YAML{_yaml_problem(error)}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}).") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} is not a recipe: keys and values are expected.")
     if isinstance(values.get("recipe"), dict):  # a checkpoint's training.json
@@ -394,7 +436,7 @@ def main(arguments: list[str] | None = None):
     try:
         recipe = load_recipe(arguments.recipe, arguments.set)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     yaml.safe_dump(recipe.to_dict(), sys.stdout, sort_keys=False, allow_unicode=True)
 
 

@@ -11,13 +11,10 @@ import re
 import shutil
 from pathlib import Path
 
-import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.command_line import stop
 
-from .data import remove_padding
 from .files import whole_file, whole_folder
 from .scores import CHRF, SACREBLEU
 
@@ -30,6 +27,13 @@ def release_weights(run: Path, checkpoint: Path):
     """The run's averaged model with its weights in half precision, which load as float32."""
     if not (run / "model" / "config.json").is_file():
         raise ValueError(f"{run} holds no finished run: {run / 'model'} is missing.")
+    import torch
+    from transformers import AutoTokenizer
+
+    from vaswani_transformer import VaswaniForConditionalGeneration
+
+    from .data import remove_padding
+
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
@@ -55,13 +59,15 @@ def write_card(checkpoint: Path, facts: Path):
         FileNotFoundError: a record is not there.
         ValueError: the data restrict the use of the weights and the notice does not say so, or growth.json is wrong.
     """
+    from vaswani_transformer import VaswaniForConditionalGeneration
+
     training = read_json(checkpoint / "training.json")
     scores = read_json(facts / "scores.json")
     growth = read_growth(facts / "growth.json")
     limits = facts / "limits.md"
     recipe = training["recipe"]
     check_notice(recipe)
-    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta", trust_remote_code=False)
+    model = VaswaniForConditionalGeneration.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
     results = scores["results"]
@@ -248,7 +254,7 @@ def main(arguments: list[str] | None = None):
         else:
             write_card(arguments.checkpoint, arguments.facts)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
 
 
 if __name__ == "__main__":

@@ -4,21 +4,27 @@ python -m training.tokenizer OUTPUT --vocab-size 37000 train.en train.de
 python -m training.tokenizer OUTPUT --recipe training/recipes/mini-en-de.yaml --data DATA
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.files import check_writable
 
-from .data import remove_padding
 from .files import read_lines, whole_folder
 from .parallel_text import held_out_pairs, tokenizer_pairs
 from .recipe import load_recipe
+
+
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass
@@ -40,6 +46,8 @@ class Usage:
 
 
 def measure(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Usage:
+    from .data import remove_padding
+
     usage = Usage(0, 0, np.zeros(len(tokenizer), dtype=np.int64))
     remove_padding(tokenizer)
     texts = iter(texts)
@@ -110,7 +118,9 @@ def main(arguments: list[str] | None = None):
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="the folder to write, for AutoTokenizer")
     parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side; .gz, .xz and .zst too")
-    parser.add_argument("--vocab-size", type=int, metavar="N", help="tokens; with --recipe the default is the recipe's")
+    parser.add_argument(
+        "--vocab-size", type=whole_number, metavar="N", help="tokens; with --recipe the default is the recipe's"
+    )
     parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT if it exists")
@@ -123,7 +133,10 @@ def main(arguments: list[str] | None = None):
         parser.error(f"{arguments.output} is a file; OUTPUT is the folder to write, and comes first")
     if arguments.output.exists() and not arguments.overwrite:
         parser.error(f"{arguments.output} exists; --overwrite replaces it")
+    from vaswani_transformer import learn_tokenizer
+
     try:
+        check_writable(arguments.output)
         sides, vocab_size = sides_of(arguments)
         if not any(text.strip() for text in chain.from_iterable(read() for read in sides.values())):
             raise ValueError(f"there is no text in {', '.join(sides)}")
@@ -132,7 +145,7 @@ def main(arguments: list[str] | None = None):
         with whole_folder(arguments.output) as folder:
             tokenizer.save_pretrained(folder)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     print(f"{len(tokenizer):,} tokens learned, saved in {arguments.output}", describe(usages), sep="\n\n")
 
 

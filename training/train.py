@@ -5,301 +5,14 @@ accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA
 """
 
 import argparse
-import math
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-import torch
-import transformers
-from accelerate import Accelerator
-from accelerate.utils import gather_object, set_seed
-from safetensors import SafetensorError
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from vaswani_transformer.command_line import stop
+from vaswani_transformer.files import check_writable
 
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.memory import keep_freed_memory, return_unused_memory
-
-from .batches import Batch, Place, Shares, padding, plan_batches
-from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from .data import TokenisedPairs, cut_pairs
-from .evaluate import evaluate_pairs
-from .meter import DivergenceError, Meter
-from .optimisation import build_optimisers, divergence, hide_averages, learning_rate, show_averages
-from .parallel_text import write_pairs
-from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_data, shard_weights, write_recipe
-from .recipe import Recipe, load_recipe
-from .report import Report, plot_curves
-from .result import finish
-
-
-class Due(NamedTuple):
-    """What a run does after a step."""
-
-    log: bool
-    validate: bool
-    translate: bool
-    save: bool
-    stop: bool
-
-
-class Run:
-    """A training run: what it learns from, its model, its place, and the loop."""
-
-    def __init__(self, recipe: Recipe, data_folder: Path, output: Path, cache: Path | None = None):
-        self.recipe, self.output = recipe, output
-        # The recipe alone says the precision, whatever accelerate's own configuration holds.
-        self.accelerator = accelerator = Accelerator(
-            mixed_precision="no", log_with=recipe.checkpointing.trackers or None, project_dir=output
-        )
-        set_seed(recipe.seed)
-        check_recipe(recipe, output)
-        self.lock = lock_folder(output) if accelerator.is_main_process else None
-        accelerator.wait_for_everyone()
-        if accelerator.is_main_process:
-            write_recipe(recipe, output)
-        self.data = prepare_data(recipe, data_folder, output, cache or output / "cache", accelerator)
-        model = build_model(recipe, accelerator.device)
-        self.attention = model.config._attn_implementation
-        self.model = shard_weights(model, accelerator) if accelerator.is_fsdp2 else accelerator.prepare(model)
-        self.optimisers = build_optimisers(model, recipe.optimisation)
-        if accelerator.process_index:
-            torch.manual_seed(recipe.seed + accelerator.process_index)  # else all would drop out the same units
-        self.place, self.meter, self.stop_asked = Place(), Meter(), False
-        facts = {key: value for key, value in flatten(recipe.to_dict()) if isinstance(value, str | int | float)}
-        self.report = Report(accelerator, output, recipe.name, facts, recipe.optimisation.max_steps)
-        self.report.say(self.data.describe())
-
-    @property
-    def config(self) -> VaswaniConfig:
-        return self.accelerator.unwrap_model(self.model).config
-
-    # The loop
-
-    def train(self) -> bool:
-        """Trains to `max_steps`; False if SIGTERM or SIGINT asked for a checkpoint and an end before.
-
-        Raises:
-            DivergenceError: a loss is not finite; the message names the batch.
-            CheckpointError: a checkpoint could not be written or read.
-        """
-        self.resume()
-        self.report.start(self.place.step)
-        self.meter.start()
-        due = Due(*5 * [False])
-        for batch in self.batches(self.place):
-            self.meter.add(batch, self.update(batch))
-            self.place = batch.place_after
-            self.report.advance(batch.step)
-            due = self.due(batch.step)
-            if not any(due):
-                continue  # without waiting for the device
-            self.read_losses()
-            show_averages(self.optimisers)
-            if due.log:
-                rate = self.optimisers[0].param_groups[0]["lr"]
-                self.report.progress(batch.step, batch.epoch, learning_rate=rate, **self.meter.report())
-                return_unused_memory()
-            with self.meter.paused():
-                if due.validate:
-                    self.report.validation(batch.step, batch.epoch, "validation_loss", self.validate())
-                if due.translate:
-                    self.translate(batch)
-                if due.save:
-                    self.save()
-            if due.stop:
-                break
-        self.report.close()
-        return not due.stop
-
-    def batches(self, place: Place) -> Iterator[Batch]:
-        """The batches that come after a place, up to `max_steps`."""
-        settings, accelerator = self.recipe.optimisation, self.accelerator
-        step, epoch, start = place
-        while step < settings.max_steps:
-            pairs, plan = self.plan(epoch)
-            rank, ranks = accelerator.process_index, accelerator.num_processes
-            shares = Shares(pairs, plan, self.config.pad_token_id, settings.micro_batches, rank, ranks)
-            loader = shares.loader(start, settings.workers, pin_memory=accelerator.device.type == "cuda")
-            for number, (parts, tokens) in enumerate(loader, start=start + 1):
-                step += 1
-                yield Batch(step, epoch, number, pairs, plan[number - 1], parts, tokens)
-                if step == settings.max_steps:
-                    return
-            epoch, start = epoch + 1, 0
-
-    def plan(self, epoch: int) -> tuple[TokenisedPairs, list[np.ndarray]]:
-        """The pairs of an epoch and its batches, the same on every process."""
-        recipe = self.recipe
-        pairs, indices = self.data.corpus.epoch(epoch)
-        if self.data.merges:
-            rng = np.random.default_rng((recipe.seed, epoch, 2))  # 2: a stream of its own, as 1 is for the weights
-            pairs, indices = cut_pairs(pairs, indices, self.data.merges, recipe.data, rng)
-        plan = plan_batches(pairs.lengths, indices, recipe.optimisation.batch_tokens, recipe.seed, epoch)
-        if epoch == 0 and self.place.step == 0:
-            share = padding(pairs.lengths, plan)
-            self.report.say(f"{len(plan):,} batches in an epoch, {share:.1%} of them padding")
-        return pairs, plan
-
-    def due(self, step: int) -> Due:
-        """What follows a step; after the last one everything."""
-        every, ends = self.recipe.checkpointing, step == self.recipe.optimisation.max_steps
-        stops = self.stops(step) and not ends
-        return Due(
-            log=ends or step % every.log_steps == 0,
-            validate=bool(self.data.validation) and (ends or step % every.validation_steps == 0),
-            translate=every.bleu_steps > 0 and (ends or step % every.bleu_steps == 0),
-            save=ends or stops or step % every.save_steps == 0,
-            stop=stops,
-        )
-
-    def update(self, batch: Batch) -> torch.Tensor:
-        """One step of the optimisers; returns the batch's mean loss over all processes."""
-        settings, processes = self.recipe.optimisation, self.accelerator.num_processes
-        self.model.train()
-        hide_averages(self.optimisers)
-        rate = learning_rate(batch.step, self.config.d_model, settings)
-        for group in (group for optimiser in self.optimisers for group in optimiser.param_groups):
-            group["lr"] = rate
-        total = torch.zeros((), device=self.accelerator.device)
-        for number, part in enumerate(batch.parts, start=1):
-            with self.accelerator.no_sync(self.model) if number < len(batch.parts) else nullcontext():
-                # Gradients are averaged over processes, hence the factor; every part counts all tokens of the batch.
-                loss = self.loss(self.model, part, batch.tokens) * processes
-                self.accelerator.backward(loss)
-            total += loss.detach() / processes
-        if settings.max_grad_norm is not None:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), settings.max_grad_norm)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-        return self.accelerator.reduce(total, "sum")
-
-    def loss(self, model: torch.nn.Module, part: dict[str, torch.Tensor], tokens: int) -> torch.Tensor:
-        """What `part` adds to the mean loss of a batch of `tokens` target tokens."""
-        device, settings = self.accelerator.device, self.recipe.optimisation
-        part = {key: value.to(device, non_blocking=True) for key, value in part.items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
-            if not (settings.r_drop and model.training):
-                return model(**part, num_items_in_batch=tokens).loss
-            # Half of R-Drop's equation 4, so that without alpha the mean of two draws is left.
-            outputs = model(**{key: torch.cat([x, x]) for key, x in part.items()}, num_items_in_batch=2 * tokens)
-            disagreement = divergence(outputs.logits, part["labels"].ne(-100))
-            return outputs.loss + settings.r_drop / 2 * disagreement / tokens
-
-    def read_losses(self):
-        """Waits for the losses of the steps done; a batch whose loss is not finite is written down and named."""
-        try:
-            self.meter.read()
-        except DivergenceError as error:
-            self.report.close()
-            path, batch = self.output / "not_finite.tsv", error.batch
-            if self.accelerator.is_main_process:
-                decode = self.data.tokenizer.batch_decode
-                write_pairs((decode(batch.pairs[i], skip_special_tokens=True) for i in batch.indices), path)
-            message = (
-                f"{error} {path} holds the {len(batch.indices)} pairs of that batch. Lower "
-                "optimisation.learning_rate_scale, set max_grad_norm, or look at these pairs. The checkpoints written "
-                "before are whole."
-            )
-            raise DivergenceError(message, batch) from None
-
-    # Validation
-
-    def validate(self) -> dict[str, tuple[float, int]]:
-        """Of each validation set the mean negative log-likelihood of a token, in nats, and how many tokens it has.
-
-        Without dropout and label smoothing, which the model leaves out in evaluation mode.
-        """
-        losses, accelerator = {}, self.accelerator
-        for name, pairs in self.data.validation.items():
-            rank, ranks = accelerator.process_index, accelerator.num_processes
-            total = accelerator.reduce(self.negative_log_likelihood(self.model, pairs, rank, ranks), "sum")
-            tokens = int(pairs.lengths[:, 1].sum())
-            losses[name] = float(total) / tokens, tokens
-        return losses
-
-    @torch.no_grad()
-    def negative_log_likelihood(
-        self, model: torch.nn.Module, pairs: TokenisedPairs, rank: int = 0, ranks: int = 1
-    ) -> torch.Tensor:
-        """The sum over the part of the pairs that process `rank` of `ranks` computes, in nats."""
-        model.eval()
-        plan = plan_batches(pairs.lengths, np.arange(len(pairs)), self.recipe.optimisation.batch_tokens, 0, 0)
-        shares = Shares(pairs, plan, self.config.pad_token_id, 1, rank, ranks)
-        return sum(self.loss(model, shares[i][0][0], 1) for i in range(len(plan)))
-
-    def bits_per_character(self, model: VaswaniForConditionalGeneration) -> dict[str, float]:
-        """Of the references of each validation set, by one process alone; comparable between vocabularies."""
-        bits = {}
-        for name, pairs in self.data.validation.items():
-            characters = sum(len(target) for _, target in self.data.validation_pairs[name])
-            bits[name] = float(self.negative_log_likelihood(model, pairs)) / math.log(2) / characters
-        return bits
-
-    def translate(self, batch: Batch):
-        """Greedy translations of each set's first validation pairs: their sacreBLEU, and some to look at."""
-        recipe = self.recipe.checkpointing
-        model = self.whole_model()
-        if not self.accelerator.is_main_process:
-            return
-        scores = {}
-        for name, pairs in self.data.validation_pairs.items():
-            pairs = pairs[: recipe.bleu_sentences]
-            scored, translations = evaluate_pairs(model, self.data.tokenizer, pairs, num_beams=1)
-            scores[name] = scored["sacreBLEU"]["value"], len(pairs)
-            for (source, reference), translation in list(zip(pairs, translations, strict=True))[: recipe.samples]:
-                self.report.say(f"  source       {source}\n  reference    {reference}\n  translation  {translation}")
-        self.report.validation(batch.step, batch.epoch, "validation_bleu", scores)
-
-    def whole_model(self) -> VaswaniForConditionalGeneration:
-        """The model as one process can use it; where the weights are sharded, the main one."""
-        if not self.accelerator.is_fsdp2:
-            return self.accelerator.unwrap_model(self.model)
-        weights = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-        model = VaswaniForConditionalGeneration(self.config)
-        if weights:
-            model.load_state_dict(weights)
-        return model.to(self.accelerator.device)
-
-    # Saving, resuming, stopping
-
-    def save(self):
-        state = {**self.place._asdict(), "losses": self.meter.losses, "seconds": self.meter.seconds}
-        every = self.recipe.checkpointing
-        save_checkpoint(
-            self.output, self.accelerator, self.model, self.optimisers, state, every.save_steps, every.average_last
-        )
-
-    def resume(self):
-        """Loads the last whole checkpoint, if there is one."""
-        if state := load_checkpoint(self.output, self.accelerator, self.model, self.optimisers):
-            self.place = Place(state["step"], state["epoch"], state["batch"])
-            self.meter.losses, self.meter.seconds = state["losses"], state["seconds"]
-
-    def stop(self, number: int, frame):
-        """For signal.signal: ends the run at the next step; asked a second time, at once."""
-        self.stop_asked = True
-        signal.signal(number, signal.SIG_DFL)
-
-    def stops(self, step: int) -> bool:
-        """Whether a signal asked for an end; several processes agree on it where they report."""
-        if self.accelerator.num_processes == 1:
-            return self.stop_asked
-        if step % self.recipe.checkpointing.log_steps:
-            return False
-        return any(gather_object([self.stop_asked]))
-
-    def finish(self):
-        """RUN/model, the mean of the last checkpoints, and RUN/curves.png."""
-        if self.accelerator.is_main_process:
-            finish(self)
-            plot_curves(self.output / "log.jsonl", self.output / "curves.png", self.recipe.name)
-            self.lock.release()
+from .recipe import load_recipe
 
 
 def main(arguments: list[str] | None = None):
@@ -321,14 +34,30 @@ def main(arguments: list[str] | None = None):
         metavar="KEY=VALUE",
         help="change a value, e.g. optimisation.max_steps=100",
     )
-    options = parser.parse_args(arguments)
+    train(parser, parser.parse_args(arguments))
+
+
+def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
+    """Trains what the command line asks for."""
+    # torch and transformers take seconds to import: they wait until the command line is read.
+    import torch
+    from safetensors import SafetensorError
+    from transformers.utils import logging
+
+    from vaswani_transformer.memory import keep_freed_memory
+
+    from .checkpoint import CheckpointError
+    from .meter import DivergenceError
+    from .run import Run
+
     keep_freed_memory()
-    transformers.utils.logging.disable_progress_bar()
+    logging.disable_progress_bar()
     try:
         recipe = load_recipe(options.recipe, options.set)
+        check_writable(options.output / "model")
         run = Run(recipe, options.data, options.output, options.cache)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     except KeyboardInterrupt:
         sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -338,10 +67,14 @@ def main(arguments: list[str] | None = None):
             sys.exit(f"Stopped after step {run.place.step:,}, which is saved; the same command resumes there.")
         run.finish()
     except (CheckpointError, DivergenceError, OSError, SafetensorError) as error:
-        sys.exit(f"{parser.prog}: {error}")
+        stop(parser, error)
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import sacrebleu
 
+from vaswani_transformer.command_line import stop
+
 from .files import read_lines
 
 
@@ -119,7 +121,7 @@ def main(arguments: list[str] | None = None):
             raise ValueError(f"There are no test lines for {language!r}. --source-language can be en, de or fr.")
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        stop(parser, error)
     measured = measure_lines(lines, lambda texts: translate(model, tokenizer, texts))
     print(format_lines(measured))
     if options.failed:

@@ -52,12 +52,17 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _runs_the_command() -> bool:
-    """Whether this process is the `vaswani` command, which imports torch only in the verbs that need it."""
+def _runs_a_command() -> bool:
+    """Whether this process is `vaswani`, or `python -m` with a module of ours: they import torch when they need it."""
     program = sys.argv[0] if sys.argv else ""
-    return Path(program).stem == "vaswani" or (program == "-m" and __name__ in sys.orig_argv)
+    if Path(program).stem == "vaswani" or (program == "-m" and __name__ in sys.orig_argv):
+        return True
+    module = getattr(sys.modules["__main__"], "__spec__", None)  # set by `python -m`
+    if module is None or module.name.partition(".")[0] not in (__name__, "training", "conversion"):
+        return False
+    return Path(__file__).parents[1] in Path(module.origin).parents
 
 
-if not _runs_the_command():
+if not _runs_a_command():
     _registration = import_module(".registration", __name__)
     globals().update({name: getattr(_registration, name) for name in _registration.__all__})

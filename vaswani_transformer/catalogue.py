@@ -6,6 +6,7 @@ The wheel leaves out the weights that only research may use; it lists those chec
 import json
 import re
 from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -94,8 +95,12 @@ def checkpoint_path(name: str) -> str:
                 f"The checkpoint {name} is not in this package ({about.licence}); {ELSEWHERE} {about.place}: "
                 "clone it and give that folder."
             )
-    names = ", ".join(f"{about.name} ({about.languages})" for about in shipped()) or "none"
-    raise ValueError(f"There is no checkpoint {name!r}. Shipped with this package: {names}.")
+    names = [about.name for about in shipped()]
+    close = get_close_matches(name, names, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(
+        f"There is no checkpoint called {name!r}.{hint} This package comes with {', '.join(names) or 'none'}."
+    )
 
 
 def resolve(checkpoint: str) -> str:
@@ -104,21 +109,30 @@ def resolve(checkpoint: str) -> str:
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
 
     Raises:
-        ValueError: there is no such checkpoint; the message lists those there are and says how to name others.
+        ValueError: there is no such checkpoint; the message says what there is instead, and how to name others.
     """
+    if not checkpoint:
+        raise ValueError("The name of the checkpoint is empty.")
     if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
     folder = Path(checkpoint).expanduser()
     if (folder / "config.json").is_file():
         return str(folder)
     if folder.is_dir():
-        raise ValueError(f"The folder {checkpoint!r} does not hold a model: config.json not found.")
+        raise ValueError(f"There is no model in {checkpoint}: it has no config.json.")
+    if folder.is_file():
+        raise ValueError(f"{checkpoint} is a file; give the folder that holds the model.")
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
+    name, at, revision = checkpoint.partition("@")
+    if at and any(about.name == name for about in known()):
+        raise ValueError(f"{name} comes with this package and has no revisions: leave out @{revision}.")
+    if "/" in name.replace("\\", "/"):
+        raise ValueError(f"There is no folder {checkpoint}. (A Hub id is owner/name, or owner/name@REVISION.)")
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
-        raise ValueError(f"{error} You can also give the path of a folder, or a Hub id (owner/name).") from None
+        raise ValueError(f"{error} For another model give its folder, or its Hub id (owner/name).") from None
 
 
 def split_revision(source: str) -> tuple[str, str | None]:
@@ -141,7 +155,7 @@ def for_language(target_language: str) -> str:
     if not candidates:
         languages = ", ".join(sorted({about.target_language for about in shipped()})) or "none"
         raise ValueError(
-            f"No checkpoint that ships with this package translates into {target_language!r}; there are: {languages}. "
-            "Name another with --checkpoint: a folder or a Hub id."
+            f"None of the included checkpoints translates into {target_language!r} (only {languages}). "
+            "To use another model, give its folder or Hub id with --checkpoint."
         )
     return str(max(candidates, key=lambda about: (not about.domain, about.parameters)).path)

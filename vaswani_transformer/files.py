@@ -43,6 +43,19 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def check_writable(path: str | Path):
+    """Looks whether `path` can be written, before the work whose result it is to hold.
+
+    Raises:
+        ValueError: a folder above it is a file, or closed to this user.
+    """
+    above = next(folder for folder in Path(path).absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ValueError(f"Cannot write {path}: {above.name} is a file, not a folder.")
+    if not os.access(above, os.W_OK):
+        raise ValueError(f"Cannot write {path}: you may not write in the folder {above.name}.")
+
+
 def _sync(path: Path):
     """Waits until a file's content, or a folder's list of names, is on the disk.
 

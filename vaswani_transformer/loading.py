@@ -6,15 +6,28 @@ on any of that: here such a checkpoint is refused.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from .catalogue import split_revision
+
+
+# How `config_problem` says Python's types.
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "a list": "a list",
+    "NoneType": "null",
+}
 
 
 class LoadingError(ValueError):
@@ -54,6 +67,8 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
         )
     except LoadingError:
         raise
+    except StrictDataclassError as error:
+        raise LoadingError(f"{source}/config.json: {config_problem(error)}") from error
     except Exception as error:  # what a damaged file or a broken connection raises depends on where it breaks
         raise LoadingError(f"Cannot load {source}: {_reason(error)}") from error
     _check_weights(source, model, report)
@@ -70,6 +85,40 @@ def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> 
     if model is not None:
         _check_vocabulary(source, model, tokenizer)
     return tokenizer
+
+
+def check_device(name: str):
+    """Tries a device before a model is loaded for it.
+
+    Raises:
+        ValueError: there is no such device here; the message says which there can be.
+    """
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        kind = "meta"  # which holds no numbers: nothing could be computed on it
+    if kind == "meta":
+        raise ValueError(f"There is no device {name!r}. Use cpu, cuda, cuda:1 or mps.")
+    if kind == "cuda" and not (torch.backends.cuda.is_built() or torch.version.hip):
+        raise ValueError("This PyTorch was installed without CUDA. Use --device cpu.")
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ValueError(f"The device {name!r} cannot be used here: {reason}. Use --device cpu.") from error
+
+
+def config_problem(error: StrictDataclassError) -> str:
+    """What is wrong with a configuration, with plain words for the types of Python that the message names."""
+    text = str(error.__cause__ or error).replace("`", "")
+    if choices := re.match(r"Field '(\w+)' expected one of \((.*)\), got (.*)", text):
+        return f"{choices[1]} must be one of {choices[2]}, not {choices[3]!r}."
+    field, value = re.match(r"Field '(\w+)' ", text), re.search(r"value:? (.*?)(\)$| doesn't match)", text)
+    kinds = re.findall(r"expected (a list|\w+), got", text)
+    words = [KINDS[kind] for kind in kinds if kind in KINDS and not (kind == "int" and "float" in kinds)]
+    if field and value and words:
+        return f"{field[1]} must be {' or '.join(words)}, not {value[1]}."
+    return " ".join(text.split())
 
 
 def _check_generation_config(name: str, revision: str | None):
@@ -124,6 +173,8 @@ def _reason(error: Exception) -> str:
     """An error in plain words where they are known, else its first paragraph; the rest is for programmers."""
     if isinstance(error, SafetensorError):
         return f"its weights are damaged or incomplete ({error}). Download or copy them again."
+    if "Error no file named model.safetensors" in str(error):
+        return "its weights (model.safetensors) are missing."
     if "backend tokenizer" in str(error):
         return "tokenizer.json is missing."
     if "Unrecognized configuration class" in str(error):

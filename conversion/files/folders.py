@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from vaswani_transformer.files import check_writable
+
 from ..options import ConversionError
 
 
@@ -24,7 +26,7 @@ def regular(path: str | Path) -> Path:
         return path
     if path.exists():
         raise ConversionError(f"{path} is not an ordinary file.")
-    raise FileNotFoundError(f"{path} not found.")
+    raise FileNotFoundError(f"No such file or folder: {path}.")
 
 
 def checkpoint_in(
@@ -50,7 +52,7 @@ def checkpoint_in(
     paths = sorted({path for pattern in patterns for path in source.glob(pattern) if path.is_file()})
     paths = [path for path in paths if not any(path.match(pattern) for pattern in but)]
     if not paths:
-        raise FileNotFoundError(f"{source} contains no checkpoint ({', '.join([*names, *patterns])}).")
+        raise FileNotFoundError(f"There is no checkpoint in {source}. Looked for {', '.join([*names, *patterns])}.")
     if len(paths) > 1 and newest is None:
         listed = ", ".join(path.name for path in paths)
         raise ConversionError(f"{source} contains several checkpoints ({listed}); name the file of one.")
@@ -85,8 +87,14 @@ def check_new(out: Path):
     """
     if not out.name:  # "."
         raise ConversionError(f"Cannot write to {str(out)!r}; name a new folder.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConversionError(f"{out} is not an empty folder; name another, or remove it.")
+    if out.exists() and not out.is_dir():
+        raise ConversionError(f"{out} is a file; OUT must be a new folder.")
+    if out.exists() and any(out.iterdir()):
+        raise ConversionError(f"{out} already exists and is not empty. Choose another name, or delete it.")
+    try:
+        check_writable(out)
+    except ValueError as error:
+        raise ConversionError(str(error)) from None
 
 
 def sha256(path: str | Path) -> str:

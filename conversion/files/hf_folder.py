@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import yaml
 from huggingface_hub import metadata_load, snapshot_download
-from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig
@@ -40,12 +41,17 @@ def folder_of(source: Path) -> Path:
     if source.is_dir():
         return source
     name = source.as_posix()
-    if source.is_file() or name.count("/") > 1:
+    if source.is_file() or name.count("/") != 1:
         raise ConversionError(f"{source} is neither a folder nor a repository id such as Helsinki-NLP/opus-mt-en-de.")
+    print(f"Looking for {name} on the Hub ...", file=sys.stderr, flush=True)
     try:
         folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "*.safetensors"]))
         if not list(folder.glob("*.safetensors")):
             folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "pytorch_model*.bin"]))
+    except LocalEntryNotFoundError as error:
+        raise ConversionError(
+            f"There is no folder {source}; the Hub does not answer, and {name} was not downloaded before."
+        ) from error
     except Exception as error:  # the client lets errors of the libraries below it through
         raise ConversionError(f"No folder {source}, and no repository of that name: {one_line(error)}") from error
     return folder

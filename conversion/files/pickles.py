@@ -60,6 +60,8 @@ def load_pickle(
         FileNotFoundError: it does not exist.
     """
     path = regular(path)
+    if not path.stat().st_size:
+        raise ConversionError(f"{path} is empty.")
     check_size(path)
     if unsafe:
         print(f"--unsafe: {path} may run code now. {UNSAFE.partition('. ')[0]}.")
@@ -80,4 +82,5 @@ def _load(path: Path, weights_only: bool) -> Any:
             "without which it cannot be told whether the file would run code."
         ) from None
     except Exception as error:  # a damaged file can lead to almost any error
-        raise ConversionError(f"{path} is damaged, or was not written by torch.save: {one_line(error)}") from None
+        reason = f": {one_line(error)}" if " " in str(error) else "."  # an IndexError's "101" says nothing
+        raise ConversionError(f"{path} is damaged, or was not written by torch.save{reason}") from None

@@ -8,8 +8,6 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import SafetensorError, safe_open
 
-from vaswani_transformer import VaswaniConfig
-
 from ..files.text import read_json
 from ..options import ConversionError
 
@@ -26,6 +24,8 @@ def card_of(folder: Path, name: str) -> str:
         ConversionError: conversion.json, config.json or the weights are damaged.
         FileNotFoundError: one of these files is missing.
     """
+    from vaswani_transformer import VaswaniConfig  # torch is imported when it is needed, not for --help
+
     record = read_json(folder / "conversion.json")
     if not isinstance(record.get("toolkit"), str):
         raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit that the model comes from.")

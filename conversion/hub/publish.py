@@ -38,8 +38,10 @@ def check_repo_id(repo_id: str):
         if repo_id.count("/") != 1:
             raise HFValidationError("it must be user/name")
     except HFValidationError as error:
-        reason = " ".join(str(error).split()).partition(": ")[0]
-        raise ConversionError(f"{repo_id!r} is not a user/name, such as ada/vaswani-en-de: {reason}.") from None
+        reason = "" if repo_id.count("/") != 1 else " " + " ".join(str(error).split()).partition(": ")[0] + "."
+        raise ConversionError(
+            f"{repo_id!r} is not a repository name. It must be user/name, for example ada/vaswani-en-de.{reason}"
+        ) from None
 
 
 def push(
@@ -125,6 +127,7 @@ def add_command(commands):
     """`publish`, among the commands of `python -m conversion`."""
     command = commands.add_parser(
         "publish",
+        prog="vaswani publish",
         help="the folder of a checkpoint, to the Hugging Face Hub",
         description="Prepares the folder of a checkpoint as a repository and shows its contents; --push sends it to "
         "the Hub. The card is the folder's README.md, which you may edit; without one it is written from the records.",
@@ -138,9 +141,13 @@ def add_command(commands):
     where.add_argument("--revision", metavar="BRANCH", help="commit to this branch instead of main")
     where.add_argument("--create-pr", action="store_true", help="open a pull request instead of changing a branch")
     command.add_argument(
-        "--timeout", type=float, default=SILENCE, metavar="SECONDS", help=f"wait this long for an answer ({SILENCE})"
+        "--timeout",
+        type=float,
+        default=SILENCE,
+        metavar="SECONDS",
+        help=f"wait this long for an answer (default: {SILENCE})",
     )
-    command.set_defaults(run=publish)
+    command.set_defaults(run=publish, parser=command)
 
 
 def publish(arguments: argparse.Namespace):

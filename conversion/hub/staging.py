@@ -1,28 +1,33 @@
 """Prepares the folder of a checkpoint as a model repository of the Hugging Face Hub."""
 
+from __future__ import annotations
+
 import re
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 import yaml
 from huggingface_hub import EvalResultEntry, ModelCard, eval_result_entries_to_yaml
+from huggingface_hub.errors import StrictDataclassError
 from rich import box
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 from safetensors import SafetensorError, safe_open
 
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, catalogue
+from vaswani_transformer import catalogue
 from vaswani_transformer.files import whole_folder
-from vaswani_transformer.remote_code import copy_code
 
 from ..files.text import one_line, read_json, read_text
 from ..options import ConversionError, shown
 from .card import HUB_ID, card_of, read_scores
 from .private import without_paths
 
+
+if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+    from vaswani_transformer import VaswaniConfig
 
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
 # What a repository holds, beside the code of the model; nothing else in a folder is sent.
@@ -41,7 +46,7 @@ LARGE_KINDS, LARGE = (".safetensors", ".model"), 10_000_000
 # Test sets that are datasets on the Hub; scores on others are on the card only.
 DATASETS = {"multi30k test_2016_flickr": "bentrevett/multi30k", "newstest2014": "wmt/wmt14"}
 
-SAVE_IT = "model.save_pretrained(FOLDER) writes configuration and weights"
+SAVE_IT = "model.save_pretrained(FOLDER) writes it, and config.json"
 
 
 def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
@@ -54,6 +59,8 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
         ConversionError: something that a repository needs is missing or wrong (the message names all of it), or `out`
             contains other files.
     """
+    from vaswani_transformer.remote_code import copy_code
+
     check(folder)
     files = {path for path in folder.rglob("*") if path.is_file() and is_published(path.relative_to(folder))}
     if outside := sorted(path.name for path in files if not is_inside(folder, path)):
@@ -128,8 +135,8 @@ def check(folder: Path):
         ConversionError: the message names everything that is missing or wrong.
     """
     if not folder.is_dir():
-        raise ConversionError(f"{folder} is not a folder.")
-    problems = []
+        raise ConversionError(f"There is no folder or included checkpoint called {str(folder)!r}.")
+    problems: list[str] = []
     config = check_config(folder, problems)
     if not (folder / "generation_config.json").is_file():
         problems.append("generation_config.json is missing")
@@ -146,11 +153,14 @@ def check(folder: Path):
     if not (folder / "README.md").is_file() and not (folder / "conversion.json").is_file():
         problems.append("README.md is missing, and there is no conversion.json to generate it from")
     if problems:
-        raise ConversionError.of(f"{folder} cannot be published", [*problems, SAVE_IT], 99)
+        raise ConversionError(f"{folder} cannot be published:\n" + "\n".join(f"  - {line}" for line in problems))
 
 
 def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
     """The configuration; None if there is no valid one, and then `problems` says why."""
+    from vaswani_transformer import VaswaniConfig
+    from vaswani_transformer.loading import config_problem
+
     try:
         settings = read_json(folder / "config.json")
         if settings.get("model_type") != VaswaniConfig.model_type:
@@ -159,7 +169,9 @@ def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
         return VaswaniConfig.from_pretrained(folder)
     except FileNotFoundError:
         problems.append("config.json is missing")
-    except Exception as error:  # each field has a check of its own, with its own kind of error
+    except StrictDataclassError as error:
+        problems.append(f"config.json: {config_problem(error).rstrip('.')}")
+    except Exception as error:  # what reads the file has errors of many kinds
         problems.append(f"config.json: {one_line(error).rstrip('.')}")
     return None
 
@@ -168,7 +180,7 @@ def check_weights(folder: Path, config: VaswaniConfig | None, problems: list[str
     """Adds to `problems` what is wrong with the names and shapes in model*.safetensors. Only headers are read."""
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
-        problems.append("model.safetensors is missing")
+        problems.append(f"model.safetensors is missing; {SAVE_IT}")
         return
     shapes = {}
     for file in files:
@@ -180,6 +192,10 @@ def check_weights(folder: Path, config: VaswaniConfig | None, problems: list[str
             return
     if config is None:
         return
+    import torch
+
+    from vaswani_transformer import VaswaniForConditionalGeneration
+
     with torch.device("meta"):
         model = VaswaniForConditionalGeneration(config)
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}

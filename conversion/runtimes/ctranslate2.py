@@ -68,7 +68,7 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
     """Writes the folder `out` after comparing CTranslate2's log-probabilities with ours.
 
     Raises:
-        ConversionError: the checkpoint cannot be loaded, CTranslate2 cannot express it, or its results differ.
+        ConversionError: the checkpoint cannot be loaded, CTranslate2 cannot represent it, or its results differ.
     """
     model, tokenizer = load(checkpoint)
     converter = VaswaniConverter(model, tokenizer, positions)

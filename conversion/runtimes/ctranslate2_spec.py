@@ -34,7 +34,7 @@ class VaswaniConverter(Converter):
     """CTranslate2's converter interface for a model of ours and its tokenizer.
 
     Raises:
-        ConversionError: CTranslate2 cannot express the model; the message names every reason.
+        ConversionError: CTranslate2 cannot represent the model; the message names every reason.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ def refuse_what_it_lacks(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBa
     if tokenizer is None:
         options.refuse("no tokenizer, from which CTranslate2's vocabulary is written")
     if options.problems:
-        raise ConversionError.of("CTranslate2 cannot express this model", options.problems, 99)
+        raise ConversionError.of("CTranslate2 cannot represent this model", options.problems, 99)
 
 
 def vocabularies(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> tuple[list[str], list[str]]:

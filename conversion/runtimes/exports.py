@@ -6,11 +6,14 @@ from pathlib import Path
 
 import torch
 from huggingface_hub import snapshot_download
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.catalogue import resolve, split_revision
 from vaswani_transformer.files import whole_folder
+from vaswani_transformer.hub import look_on_hub
+from vaswani_transformer.loading import config_problem
 
 from ..files.folders import check_new
 from ..files.text import one_line, read_json, read_text
@@ -32,6 +35,8 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
         model, report = VaswaniForConditionalGeneration.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, **settings
         )
+    except StrictDataclassError as error:
+        raise ConversionError(f"{checkpoint}/config.json: {config_problem(error)}") from error
     except Exception as error:  # a damaged file can lead to almost any error
         raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
@@ -65,7 +70,9 @@ def folder_of(checkpoint: str) -> Path:
         ConversionError: it does not exist.
     """
     try:
-        name, revision = split_revision(resolve(str(checkpoint)))
+        source = resolve(str(checkpoint))
+        look_on_hub(source)
+        name, revision = split_revision(source)
         return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
     except Exception as error:  # the client lets errors of the libraries below it through
         raise ConversionError(one_line(error)) from error

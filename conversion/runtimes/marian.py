@@ -54,7 +54,7 @@ def export(checkpoint: str, out: Path):
     """Writes the folder `out` after comparing what transformers computes from it with our model.
 
     Raises:
-        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot express it, or its results differ.
+        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot represent it, or its results differ.
     """
     model, tokenizer = load(checkpoint)
     config = marian_config(model)
@@ -69,7 +69,7 @@ def export(checkpoint: str, out: Path):
             raise ConversionError(f"The exported model is not the same; nothing was written: {parity}.")
         if tokenizer is not None and not write_tokenizer(tokenizer, folder):
             tokenizer.save_pretrained(folder)
-            print("MarianTokenizer cannot express this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
+            print("MarianTokenizer cannot represent this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
     print(parity)
 
 
@@ -77,7 +77,7 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     """MarianMTModel's configuration.
 
     Raises:
-        ConversionError: it cannot express this model; all reasons are named.
+        ConversionError: it cannot represent this model; all reasons are named.
     """
     ours = model.config
     options = Options(ours.to_dict(), "Vaswani")
@@ -94,7 +94,7 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
         options.refuse("zero_pad_embedding=True, while the padding row, which the softmax shares, is not zero")
     if options.problems:
-        raise ConversionError.of("MarianMTModel cannot express this model", options.problems, 99)
+        raise ConversionError.of("MarianMTModel cannot represent this model", options.problems, 99)
     return MarianConfig(
         vocab_size=ours.vocab_size,
         decoder_vocab_size=ours.decoder_vocab_size,

@@ -15,7 +15,7 @@ from ..toolkits.hf_marian import spelling
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
-    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot express it."""
+    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot represent it."""
     if not is_sentencepiece_available():
         return False
     settings = tokenizer.init_kwargs

@@ -75,7 +75,7 @@ def write_graphs(model: VaswaniForConditionalGeneration, folder: Path):
     """Exports encoder, decoder and decoder with past.
 
     Raises:
-        ConversionError: torch's exporter cannot express the model.
+        ConversionError: torch's exporter cannot represent the model.
     """
     layers, config = range(model.config.decoder_layers), model.config
     past = [f"past_key_values.{n}.{kind}" for n in layers for kind in KINDS]

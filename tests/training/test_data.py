@@ -85,7 +85,7 @@ def test_reads_two_plain_files_and_names_the_shorter(tmp_path):
     assert read_pairs(source, tmp_path) == [("one\ttab", "eins"), ("", ""), ("three", "drei")]
     with (tmp_path / "text.de").open("a") as file:
         file.write("vier\n")
-    with pytest.raises(ValueError, match=r"text\.en\.gz ends before line 4, .*text\.de does not"):
+    with pytest.raises(ValueError, match=r"text\.en\.gz has fewer lines than .*text\.de \(it ends before line 4\)"):
         read_pairs(source, tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_reads_a_data_set_folder_as_the_hub_holds_it(tmp_path, monkeypatch, stre
     )
     assert list(iterate_pairs(source, tmp_path, streaming)) == PAIRS[:9]
     source.target_column = "translation.fr"
-    with pytest.raises(ValueError, match=r"corpus, example 1: .*'translation.fr'"):
+    with pytest.raises(ValueError, match=r"corpus, example 1 has no 'translation.fr'"):
         next(iterate_pairs(source, tmp_path, streaming))
 
 
@@ -131,11 +131,11 @@ def test_keeps_tagged_lines_only(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("bad.tsv", b"a\tb\nc\n", r"bad\.tsv, line 2: no text in column \[0, 1\]"),
+        ("bad.tsv", b"a\tb\nc\n", r"bad\.tsv, line 2 has 1 column; column 1 is needed"),
         ("bad.tsv", b"a\tb\nf\xfcr\tfor\n", r"bad\.tsv, line 2: not UTF-8 \(byte 0xfc\)"),
-        ("bad.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', r"bad\.jsonl, line 2: .*KeyError\('de'\)"),
-        ("bad.jsonl", b'{"en": "a", "de": "b"}\n\n{"en": 1, "de": "b"}\n', r"bad\.jsonl, line 2: .*JSONDecodeError"),
-        ("bad.jsonl", b'{"en": 1, "de": "b"}\n', r"bad\.jsonl, line 1: .*1 is not text"),
+        ("bad.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', r"bad\.jsonl, line 2 has no 'de'"),
+        ("bad.jsonl", b'{"en": "a", "de": "b"}\n\n{"en": 1, "de": "b"}\n', r"bad\.jsonl, line 2 is not valid JSON"),
+        ("bad.jsonl", b'{"en": 1, "de": "b"}\n', r"bad\.jsonl, line 1 has 1 in 'en', which is not text"),
         ("bad.tsv.gz", gzip.compress(b"a\tb\n" * 9)[:-9], r"bad\.tsv\.gz cannot be read after line"),
         ("bad.tsv.zst", b"no zst at all", r"bad\.tsv\.zst cannot be read after line 0"),
     ],

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from toy_data import arguments, copy_run, finish, interrupt, logged, run_here, start
 
-from training import train
+from training import run as run_module
 
 
 # Without dropout, whose random numbers are each process's own; clipped, since that needs all processes; and with some
@@ -63,7 +63,7 @@ def shard_on_processor():
 
 def note_plans(folder, then=None):
     """Writes down a digest of every plan, by process."""
-    original = train.plan_batches
+    original = run_module.plan_batches
 
     def plan_batches(*args):
         plan = original(*args)
@@ -71,7 +71,7 @@ def note_plans(folder, then=None):
             print(len(plan), hashlib.sha256(np.concatenate(plan).tobytes()).hexdigest(), file=file)
         return plan
 
-    train.plan_batches = plan_batches
+    run_module.plan_batches = plan_batches
     if then:
         then()
 

@@ -96,11 +96,11 @@ def test_tokenised_scores_are_shown_when_asked_for(run, tmp_path):
         (["--source", "two.txt", "--reference", "three.txt"], "two.txt has 2 lines, three.txt 3"),
         (["--source", "empty.tsv", "--reference", "empty.tsv"], "empty.tsv has no pairs"),
         (["--source", "latin1.txt", "--reference", "two.txt"], "latin1.txt, line 2: not UTF-8 (byte 0xfc)"),
-        (["--source", "two.txt"], "--source and --reference go together"),
+        (["--source", "two.txt"], "--source needs --reference"),
         ([], "give --recipe, --tsv, or --source and --reference"),
         (["--tsv", "good.tsv", "--source-column", "7"], "good.tsv, line 1"),
-        (["--tsv", "good.tsv", "--device", "cuda:99"], "Cannot use the device 'cuda:99'"),
-        (["--tsv", "good.tsv", "--batch-size", "0"], "--batch-size must be at least 1"),
+        (["--tsv", "good.tsv", "--device", "cuda:99"], "--device cpu"),
+        (["--tsv", "good.tsv", "--batch-size", "0"], "--batch-size: must be 1 or more"),
         (["--tsv", "good.tsv", "--output", "."], "is a folder, not a file"),
     ],
 )
@@ -113,15 +113,15 @@ def test_evaluation_says_what_is_wrong_before_it_translates(run, tmp_path, monke
     write_tsv(tmp_path / "good.tsv", PAIRS.items())
     monkeypatch.setattr(evaluate, "translate", lambda *arguments, **kwargs: pytest.fail("it translated"))
     status, out, err = run(evaluate, tiny_checkpoint(), *arguments)
-    assert (status, out) == (2, "") and message in err
+    assert (status > 0, out) == (True, "") and message in err
 
 
 def test_evaluation_of_what_is_no_model(run, tmp_path):
     test = write_tsv(tmp_path / "t.tsv", PAIRS.items())
     (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
-    for model, message in (("no-such-model", "There is no checkpoint 'no-such-model'"), (tmp_path, "Cannot load")):
+    for model, message in (("no-such-model", "There is no checkpoint called 'no-such-model'"), (tmp_path, "Cannot load")):
         status, _, err = run(evaluate, model, "--tsv", test)
-        assert status == 2 and message in err
+        assert status == 1 and message in err
 
 
 def test_the_language_of_tokenised_scores_must_be_known(run, tmp_path):
@@ -129,7 +129,7 @@ def test_the_language_of_tokenised_scores_must_be_known(run, tmp_path):
     model = shutil.copytree(tiny_checkpoint(), tmp_path / "model")
     (model / "about.json").unlink()
     status, _, err = run(evaluate, model, "--tsv", test, "--paper-bleu")
-    assert status == 2 and "needs --target-language" in err
+    assert status == 1 and "needs --target-language" in err
     status, out, _ = run(evaluate, model, "--tsv", test, "--paper-bleu", "--target-language", "fr", "--resamples", 0)
     assert status == 0 and PAPER in out
 

@@ -133,12 +133,12 @@ def test_different_texts_stay_different(one, other):
         (["--held-out", "500"], "100 different pairs are too few"),
         (["--checkpoint", "no-such"], "no-such"),
         (["--data", "missing.tsv"], "missing.tsv"),
-        (["--target-column", "7"], "only 3 columns"),
-        (["--output", "."], "not an empty folder"),
+        (["--target-column", "7"], "has 3 columns; column 7 is needed"),
+        (["--output", "."], "already exists and is not empty"),
     ],
 )
 def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):
-    with pytest.raises(SystemExit, match="2"):
+    with pytest.raises(SystemExit, match="1"):
         finetune.main([*arguments(data, tmp_path / "output"), *more])
     assert message in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "output").exists()

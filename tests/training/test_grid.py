@@ -50,4 +50,4 @@ def test_wrong_grids_are_refused_before_anything_runs(tmp_path, text, message):
 def test_no_jobs_are_no_grid(tmp_path, capsys):
     with pytest.raises(SystemExit):
         grid.main([str(tmp_path / "grid.yaml"), "--output", str(tmp_path), "--jobs", "0"])
-    assert "--jobs must be at least 1" in capsys.readouterr().err
+    assert "--jobs: must be 1 or more" in capsys.readouterr().err

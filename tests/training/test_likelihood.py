@@ -57,4 +57,4 @@ def test_the_command_takes_a_table_or_two_files(tmp_path, capsys, monkeypatch):
         with pytest.raises(SystemExit):
             likelihood.main([str(tiny_checkpoint()), *wrong])
     errors = capsys.readouterr().err
-    assert "none.tsv" in errors and "has no pairs" in errors and "--batch-size must be at least 1" in errors
+    assert "none.tsv" in errors and "has no pairs" in errors and "--batch-size: must be 1 or more" in errors

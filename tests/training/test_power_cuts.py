@@ -10,7 +10,7 @@ import pytest
 from toy_data import arguments, finish, interrupt, logged, run_here, start
 
 from training.recipe import load_recipe
-from training.train import Run
+from training.run import Run
 
 
 def test_a_checkpoint_is_pruned_only_when_the_next_is_on_the_disk(toy, cache, tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_two_runs_do_not_share_a_folder(toy, cache, tmp_path):
     run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path / "run", cache)
     log = tmp_path / "out"
     code, text = finish(start(arguments(toy, tmp_path / "run", cache=cache), log), log)
-    assert code == 2 and "Another process is training in" in text and "Traceback" not in text
+    assert code == 1 and "Another process is training in" in text and "Traceback" not in text
     run.lock.release()
 
 

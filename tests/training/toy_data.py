@@ -19,6 +19,7 @@ import numpy as np
 from training import train
 from training.checkpoint import checkpoints
 from training.recipe import load_recipe
+from training.run import Run
 
 
 WORDS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "dog": "Hund"}
@@ -70,9 +71,9 @@ def arguments(folder: Path, output: Path, *overrides: str, cache: Path | None = 
     return [*map(str, command), *(part for override in overrides for part in ("--set", override))]
 
 
-def run_here(folder: Path, output: Path, *overrides: str, cache: Path | None = None) -> train.Run:
+def run_here(folder: Path, output: Path, *overrides: str, cache: Path | None = None) -> Run:
     """Trains in this process."""
-    run = train.Run(load_recipe(folder / "recipe.yaml", overrides), folder, output, cache)
+    run = Run(load_recipe(folder / "recipe.yaml", overrides), folder, output, cache)
     run.train()
     run.finish()
     return run

@@ -35,13 +35,15 @@ def info(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint's name, a folder, or a Hub id.")],
 ):
     """Show a model's configuration and parameters, without loading its weights."""
-    try:
-        source = catalogue.resolve(path)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="PATH") from error
     with failures_are_messages():
         try:
+            source = catalogue.resolve(path)
+        except ValueError as error:
+            raise Failure(str(error)) from error
+        try:
             config, shapes, remark = read_folder(source) if Path(source).is_dir() else read_hub(source)
+        except Failure:
+            raise
         except Exception as error:
             reason = " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__
             raise Failure(f"Cannot read {path}: {reason}") from error
@@ -54,7 +56,7 @@ def read_folder(folder: str) -> tuple[dict, Shapes, str]:
     """The configuration, each parameter's shape, and a remark on the files that hold them."""
     from safetensors import safe_open
 
-    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    config = read_config(Path(folder) / "config.json")
     files = sorted(Path(folder).glob("model*.safetensors"))
     shapes, dtypes = {}, set()
     for file in files:
@@ -68,15 +70,31 @@ def read_folder(folder: str) -> tuple[dict, Shapes, str]:
     return config, shapes, f" in {', '.join(sorted(dtypes))}, {decimal(sum(file.stat().st_size for file in files))}"
 
 
+def read_config(file: Path) -> dict:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise Failure(f"{file} is not valid JSON (line {error.lineno}, column {error.colno}).") from error
+    if not isinstance(config, dict):
+        raise Failure(f"{file} must hold names and values, in braces.")
+    return config
+
+
 def read_hub(source: str) -> tuple[dict, Shapes, str]:
     """The same for a model on the Hub; of weights that are not here yet, only the headers are downloaded."""
     from huggingface_hub import get_safetensors_metadata, hf_hub_download
 
+    from ..hub import look_on_hub
+
+    try:
+        look_on_hub(source)
+    except ValueError as error:
+        raise Failure(str(error)) from error
     repo_id, revision = catalogue.split_revision(source)
     file = hf_hub_download(repo_id, "config.json", revision=revision)
     if Path(file).with_name("model.safetensors").is_file():  # it was downloaded before: no network is needed
         return read_folder(str(Path(file).parent))
-    config = json.loads(Path(file).read_text(encoding="utf-8"))
+    config = read_config(Path(file))
     files = get_safetensors_metadata(repo_id, revision=revision).files_metadata.values()
     tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
     dtypes = sorted({tensor.dtype for tensor in tensors.values()})
@@ -115,10 +133,11 @@ def parameter_table(shapes: Shapes) -> Table:
         module, _, kind = re.sub(r"\.\d+\.", ".*.", name.removeprefix("model.")).rpartition(".")
         modules.setdefault(module, {}).setdefault(kind, []).append(shape)
     total = sum(map(math.prod, shapes.values()))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    # Without double padding, the longest names and shapes fit into 80 columns.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("Module", overflow="fold")
     table.add_column("Layers", justify="right")
-    table.add_column("Shape in a layer")
+    table.add_column("Shape")
     table.add_column("Parameters", justify="right")
     table.add_column("%", justify="right")
     for module in sorted(modules, key=place):

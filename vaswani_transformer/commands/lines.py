@@ -101,6 +101,12 @@ def format_records(number: int, records: list[dict], n_best: int, scores: bool) 
     return "".join(lines)
 
 
+def check_output(output: Path | None):
+    """Refuses a file in a folder that does not exist, before the model is loaded."""
+    if output is not None and not output.parent.is_dir():
+        raise Failure(f"Cannot write {output}: the folder {output.parent} does not exist.")
+
+
 @contextmanager
 def open_output(output: Path | None) -> Iterator[TextIO]:
     """The file or standard output, to be written in UTF-8.

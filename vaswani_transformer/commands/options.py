@@ -1,15 +1,47 @@
 """The options of `vaswani translate`, each declared once."""
 
+import math
+from argparse import ArgumentTypeError
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from .. import command_line
 
 
 DEFAULT_LANGUAGE = "de"
 LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine
 
+DTYPES = "auto", "float32", "bfloat16", "float16"
+
 INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
+
+
+def whole_number(text: str | int) -> int:
+    """A number from 1 on. Defaults pass through it, too."""
+    try:
+        return command_line.whole_number(text)
+    except ArgumentTypeError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def number(text: str | float) -> float:
+    """A number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise typer.BadParameter(f"must be a number, 0 or more, not {text!r}")
+    return value
+
+
+def dtype_name(text: str) -> str:
+    if text not in DTYPES:
+        raise typer.BadParameter(f"must be {', '.join(DTYPES[:-1])} or {DTYPES[-1]}, not {text!r}")
+    return text
+
 
 Texts = Annotated[
     list[str] | None,
@@ -33,7 +65,7 @@ Output = Annotated[
 NBest = Annotated[
     int,
     typer.Option(
-        "--n-best", min=1, metavar="N", rich_help_panel=INPUT,
+        "--n-best", parser=whole_number, metavar="N", rich_help_panel=INPUT,
         help="Translations of each line, best first. With more than 1 an output line is LINE <tab> TEXT, or LINE "
         "<tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
     ),
@@ -48,7 +80,7 @@ Scores = Annotated[
 LongestLine = Annotated[
     int,
     typer.Option(
-        "--max-source-length", min=1, metavar="N", rich_help_panel=INPUT,
+        "--max-source-length", parser=whole_number, metavar="N", rich_help_panel=INPUT,
         help="Tokens in the longest line to translate. A longer line gives an empty line, an error message and exit "
         "status 1; the lines after it are translated.",
     ),
@@ -77,20 +109,22 @@ Device = Annotated[
     ),
 ]  # fmt: skip
 DType = Annotated[
-    Literal["auto", "float32", "bfloat16", "float16"],
+    str,
     typer.Option(
-        "--dtype", metavar="DTYPE", rich_help_panel=MODEL,
+        "--dtype", parser=dtype_name, metavar="DTYPE", rich_help_panel=MODEL,
         help="float32, bfloat16, float16, or auto: float32 on a CPU, the checkpoint's own elsewhere.",
     ),
 ]  # fmt: skip
 BatchSize = Annotated[
     int,
-    typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=MODEL, help="Lines translated at once."),
+    typer.Option(
+        "--batch-size", parser=whole_number, metavar="N", rich_help_panel=MODEL, help="Lines translated at once."
+    ),
 ]  # fmt: skip
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, metavar="N", rich_help_panel=MODEL,
+        "--threads", parser=whole_number, metavar="N", rich_help_panel=MODEL,
         help="CPU threads. Give fewer than there are cores if other programs are busy. "
         "[dim]\\[default: all cores][/]",
     ),
@@ -98,14 +132,14 @@ Threads = Annotated[
 Beams = Annotated[
     int | None,
     typer.Option(
-        "--beams", min=1, metavar="N", rich_help_panel=SEARCH,
+        "--beams", parser=whole_number, metavar="N", rich_help_panel=SEARCH,
         help="Beam size. [dim]\\[default: the checkpoint's; 4 in the paper][/]",
     ),
 ]  # fmt: skip
 Alpha = Annotated[
     float | None,
     typer.Option(
-        "--alpha", min=0, metavar="ALPHA", rich_help_panel=SEARCH,
+        "--alpha", parser=number, metavar="ALPHA", rich_help_panel=SEARCH,
         help="Length penalty; a higher value gives longer translations. "
         "[dim]\\[default: the checkpoint's; 0.6 in the paper][/]",
     ),

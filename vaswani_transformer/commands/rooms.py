@@ -57,7 +57,6 @@ def hand_over(verb: Verb, arguments: list[str]):
         Failure: this installation lacks the room, or a package that it needs.
     """
     try:
-        import_module(f"{PACKAGE.name}.registration")  # a room may open a model without naming the package
         room = find(verb.module)
         with command_line(f"vaswani {verb.name}", [*verb.first, *arguments]):
             room.main()

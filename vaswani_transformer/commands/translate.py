@@ -1,6 +1,5 @@
 """`vaswani translate`: texts, a file or standard input, line by line."""
 
-import math
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,7 +10,7 @@ import typer
 from .. import catalogue
 from . import options
 from .console import Failure, err, failures_are_messages, report_error, say, warn
-from .lines import format_records, interrupts_held, open_lines, open_output, progress_bar, windows
+from .lines import check_output, format_records, interrupts_held, open_lines, open_output, progress_bar, windows
 
 
 WARNINGS_SHOWN = 5
@@ -45,15 +44,16 @@ def translate(
     if text and input:
         raise typer.BadParameter("Give either texts or --input, not both.")
     if input and output and output.exists() and input.samefile(output):
-        raise typer.BadParameter("This is the input file; it would be overwritten.", param_hint="--output")
-    if alpha is not None and not math.isfinite(alpha):
-        raise typer.BadParameter("It must be finite.", param_hint="--alpha")
+        raise typer.BadParameter(
+            "The output file is the same as the input file. Choose another name.", param_hint="--output"
+        )
     check_n_best(n_best, beams)
-    source = choose(checkpoint, to)
     settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
     settings = {name: value for name, value in settings.items() if value is not None}
 
     with failures_are_messages():
+        source = choose(checkpoint, to)
+        check_output(output)
         lines, total = open_lines(text, input)
         translator = Translator(source, device, dtype, threads, batch_size, longest_line, settings)
         beams = beams or translator.pipeline.model.generation_config.num_beams or 1
@@ -85,13 +85,18 @@ def translate(
 def check_n_best(n_best: int, beams: int | None):
     if beams is not None and n_best > beams:
         raise typer.BadParameter(
-            f"{n_best} translations need a beam of at least {n_best}, and it is {beams}: add --beams {n_best}.",
+            f"For {n_best} translations the beam size must be at least {n_best}, but it is {beams}. "
+            f"Use --beams {n_best}.",
             param_hint="--n-best",
         )
 
 
 def choose(checkpoint: str | None, to: str | None) -> str:
-    """The folder or the Hub id of the model that the options ask for."""
+    """The folder or the Hub id of the model that the options ask for.
+
+    Raises:
+        Failure: there is none; the message says what there is instead.
+    """
     try:
         if checkpoint is None:
             source = catalogue.for_language(to or options.DEFAULT_LANGUAGE)
@@ -99,10 +104,12 @@ def choose(checkpoint: str | None, to: str | None) -> str:
             source = catalogue.resolve(checkpoint)
         about = catalogue.read_about(Path(source))
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--to" if checkpoint is None else "--checkpoint") from error
+        raise Failure(str(error)) from error
     if to and about and about.target_language != to.lower():
-        message = f"{about.name} translates into {about.target_language!r}, not {to!r}."
-        raise typer.BadParameter(message, param_hint="--to")
+        raise Failure(
+            f"{about.name} translates into {about.target_language!r}, not {to!r}. "
+            "Leave out --to, or choose another --checkpoint."
+        )
     return source
 
 
@@ -126,11 +133,13 @@ class Translator:
         self.batch_size, self.settings = batch_size, settings
         config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
-        self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens (--max-source-length)"
+        self.remedy = "Split it, or raise the limit with --max-source-length."
+        self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens"
         if getattr(config, "position_encoding", None) == "learned":
             positions = config.max_position_embeddings - config.position_offset
             if positions < longest_line:
                 self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+                self.remedy = "Split it."
         self.long_lines = self.refused_lines = 0
 
     def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
@@ -156,7 +165,10 @@ class Translator:
             if length > self.longest_line:
                 self.refused_lines += 1
                 size = f"{length:,} tokens" if len(line) <= 64 * self.longest_line else f"{len(line):,} characters"
-                report_error(f"line {number} has {size}; {self.limit}. Its translation is left empty: split the line.")
+                report_error(
+                    f"line {number} has {size}; {self.limit}. It was not translated (its output line is empty). "
+                    f"{self.remedy}"
+                )
                 line = ""
             elif length > self.trained_length:
                 self.warn_about_length(number, length)
@@ -186,7 +198,9 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
 
-    from .. import LoadingError, TranslationPipeline, load
+    from .. import TranslationPipeline, load
+    from ..hub import look_on_hub
+    from ..loading import check_device
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -194,13 +208,13 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     if threads:
         torch.set_num_threads(threads)
     try:
+        if device:
+            check_device(device)
+        look_on_hub(source)
         model, tokenizer = load(source, dtype=dtype)
-    except LoadingError as error:
-        raise Failure(str(error)) from error
-    try:
         pipeline = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise Failure(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
+    except (RuntimeError, ValueError) as error:  # the device can be out of memory
+        raise Failure(str(error).partition("\n")[0]) from error
     if dtype == "auto" and pipeline.device.type == "cpu":
         pipeline.model.float()
     return pipeline

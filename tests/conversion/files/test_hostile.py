@@ -52,7 +52,7 @@ def test_a_dictionary_that_is_a_device_is_not_read(tmp_path):
         (tmp_path / f"dict.{side}.txt").symlink_to("/dev/zero")
     with pytest.raises(ConversionError, match="lacks dict.src.txt|not an ordinary file"):
         fairseq.convert(tmp_path)
-    with pytest.raises(FileNotFoundError, match="contains no checkpoint"):
+    with pytest.raises(FileNotFoundError, match="There is no checkpoint"):
         checkpoint_in(tmp_path, "dict*.txt")
 
 

@@ -287,7 +287,7 @@ def test_model_that_differs_is_not_left(save, tmp_path, monkeypatch):
 def test_existing_folder_is_kept(save, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(ConversionError, match="not an empty folder"):
+    with pytest.raises(ConversionError, match="already exists and is not empty"):
         export(save(), tmp_path / "out")
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
@@ -331,4 +331,4 @@ def test_checkpoint_that_does_not_exist(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit):
         main()
 
-    assert "There is no checkpoint 'nope'" in capsys.readouterr().err
+    assert "There is no checkpoint called 'nope'" in capsys.readouterr().err

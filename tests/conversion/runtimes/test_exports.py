@@ -14,7 +14,7 @@ from conversion.runtimes.exports import load
     "name, content, message",
     [
         ("model.safetensors", b"x" * 20, "cannot be loaded"),
-        ("config.json", b'{"model_type": "vaswani", "d_model": "x"}', "cannot be loaded"),
+        ("config.json", b'{"model_type": "vaswani", "d_model": "x"}', "d_model must be a whole number"),
         ("generation_config.json", b"[]", "cannot be loaded"),
         ("tokenizer_config.json", b"{", "tokenizer of .* cannot be loaded"),
         ("tokenizer.json", b"{}", "tokenizer of .* cannot be loaded"),

@@ -228,7 +228,7 @@ def test_greedy_search_with_other_special_tokens(tmp_path, monkeypatch, pad, end
 def test_existing_folder_is_kept(tiny_model, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(ConversionError, match="not an empty folder"):
+    with pytest.raises(ConversionError, match="already exists and is not empty"):
         export(save(tiny_model(**SMALL), tmp_path / "ours"), tmp_path / "out")
 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]

@@ -15,8 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from conversion import segmentation
 from conversion.options import ConversionError
-from conversion.segmentation import Vocabulary, byte_pairs
-from conversion.toolkits import fairseq
+from conversion.segmentation import Vocabulary, byte_pairs, fairseq
 
 
 @functools.cache

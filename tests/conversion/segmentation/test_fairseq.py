@@ -11,6 +11,7 @@ from segmentation_texts import CODES, FILES, vocabulary
 
 from conversion import segmentation
 from conversion.options import ConversionError
+from conversion.segmentation.fairseq import files_in, read_dictionary
 from conversion.toolkits import fairseq
 
 
@@ -38,14 +39,14 @@ def test_ids_and_texts_are_those_that_fairseq_gave(kind):
 def test_dictionaries_may_name_words_twice(tmp_path):
     path = tmp_path / "dict.txt"
     path.write_text("the 9\na@@ 5\nthe 3 #fairseq:overwrite\n<unk> 1 #fairseq:overwrite\nmadeupword0000 0\n")
-    known = fairseq.read_dictionary(path, 9)
+    known = read_dictionary(path, 9)
     tokenizer = segmentation.words(known).tokenizer
     assert tokenizer("the a@@ other madeupword0000").input_ids == [6, 5, 3, 8, 2]
     assert len(tokenizer) == 9
     for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "wrong vocabulary")):
         path.write_text(content)
         with pytest.raises(ConversionError, match=message):
-            fairseq.read_dictionary(path, 6)
+            read_dictionary(path, 6)
 
 
 def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
@@ -58,9 +59,9 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     assert found == {"moses_source": "en", "moses_target": "de", "moses_dash_splits": True}
     shutil.copy(CODES, fairseq_folder / "other.codes")
     said = {"_name": "subword_nmt", "bpe_codes": "/data/other.codes"}
-    assert fairseq.files_in(fairseq_folder, "subword_nmt", said) == (fairseq_folder / "other.codes", None)
-    assert fairseq.files_in(fairseq_folder, None, {}) == (fairseq_folder / "bpecodes", None)
-    assert fairseq.files_in(FILES / "joeynmt" / "base", None, {})[1].name == "joint.model"
+    assert files_in(fairseq_folder, "subword_nmt", said) == (fairseq_folder / "other.codes", None)
+    assert files_in(fairseq_folder, None, {}) == (fairseq_folder / "bpecodes", None)
+    assert files_in(FILES / "joeynmt" / "base", None, {})[1].name == "joint.model"
     said = {"cfg": {"bpe": {"_name": "gpt2"}, "tokenizer": {"_name": "nltk"}}}
     with pytest.raises(ConversionError, match=r"tokenizer='nltk' .*; bpe='gpt2'"):
         fairseq.tokenizer(said, fairseq_folder, vocabularies, nothing, None, None, False)

@@ -14,8 +14,7 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 from conversion import segmentation
-from conversion.segmentation import MosesSettings
-from conversion.toolkits import fairseq
+from conversion.segmentation import MosesSettings, fairseq
 from vaswani_transformer import TranslationPipeline, VaswaniTokenizer
 from vaswani_transformer.commands import app
 

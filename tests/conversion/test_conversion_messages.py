@@ -1,0 +1,71 @@
+"""What a user reads who gives something wrong to this room: a sentence, and usage only where the usage was wrong."""
+
+import re
+
+import pytest
+import torch
+
+from conversion.__main__ import main
+
+
+ERRORS = [
+    ("opennmt absent.pt out", "vaswani convert opennmt: error: No such file or folder: absent.pt."),
+    ("opennmt empty out", "There is no checkpoint in empty. Looked for *.pt."),
+    ("opennmt nothing.pt out", "nothing.pt is empty."),
+    ("opennmt text.pt out", "text.pt is damaged, or was not written by torch.save."),
+    ("opennmt text.pt text.pt", "text.pt is a file; OUT must be a new folder."),
+    ("opennmt text.pt .", "Cannot write to '.'; name a new folder."),
+    ("opennmt text.pt full", "full already exists and is not empty. Choose another name, or delete it."),
+    ("opennmt text.pt text.pt/out", "Cannot write text.pt/out: text.pt is a file, not a folder."),
+    (
+        "torch state.pt out",
+        "how many attention heads the model has. Give the number with --heads, for",
+    ),
+    ("fsmt nope out", "nope is neither a folder nor a repository id such as"),
+    ("to-onnx nope out", "vaswani convert to-onnx: error: There is no checkpoint called 'nope'."),
+    ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
+    ("publish full name", "vaswani publish: error: 'name' is not a repository name. It must be user/name, for example"),
+    ("publish nope ada/x", "There is no folder or included checkpoint called 'nope'."),
+    (
+        "publish empty ada/x",
+        "empty cannot be published: - config.json is missing - generation_config.json",
+    ),
+    ("publish empty ada/x", "model.safetensors is missing; model.save_pretrained(FOLDER) writes it"),
+]
+USAGE = [
+    ("to-marian a b --quantise", "usage: vaswani convert to-marian", "unknown options: --quantise"),
+    ("fairsec a b", "usage: vaswani convert", "there is no toolkit or command called 'fairsec'; did you mean fairseq?"),
+    ("publish", "usage: vaswani publish", "FOLDER, user/name"),
+]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    for folder in ("empty", "full"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "nothing.pt").touch()
+    (tmp_path / "text.pt").write_text("hello world", encoding="utf-8")
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "state.pt")
+    monkeypatch.chdir(tmp_path)
+
+    def command(line: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(line.split())
+        return end.value.code, re.sub(r"\s+", " ", capsys.readouterr().err)
+
+    return command
+
+
+@pytest.mark.parametrize("line, message", ERRORS, ids=str)
+def test_errors_are_a_sentence_without_usage(run, line, message):
+    status, error = run(line)
+    assert message in error
+    assert status == 1 and "usage:" not in error
+
+
+@pytest.mark.parametrize("line, usage, message", USAGE, ids=str)
+def test_wrong_usage_shows_the_usage_of_the_command(run, line, usage, message):
+    status, error = run(line)
+    assert error.startswith(usage) and message in error
+    assert status == 2

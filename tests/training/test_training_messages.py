@@ -1,0 +1,120 @@
+"""What a user reads who gives something wrong to this room: a sentence, and usage only where the usage was wrong."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+
+FILES = {
+    "one.txt": "A dog.\nTwo cats.\n",
+    "short.txt": "Ein Hund.\n",
+    "pairs.tsv": "A dog.\tEin Hund.\n",
+    "typo.yaml": "{name: x, source_language: en, target_language: de, preset: base, vocab_siez: 300,"
+    " data: {train: [{path: a.tsv}]}}",
+    "word.yaml": "{name: x, source_language: en, target_language: de, preset: base, vocab_size: many,"
+    " seed: -1, optimisation: {precision: half}, data: {train: []}}",
+    "wrong.yaml": "{name: x, source_language: en, target_language: de, preset: base, vocab_size: 300,"
+    " model: {dropout: 2}, data: {train: [{path: a.tsv}]}}",
+    "open.yaml": "a: [1\n",
+    "pairs.yaml": "{name: x, source_language: en, target_language: de, preset: base, vocab_size: 300,"
+    " data: {train: [{path: absent.tsv}]}}",
+    "grid.yaml": "{recipe: pairs.yaml, runs: {one: {}, two: {set: [seed=3]}}}",
+    "nogrid.yaml": "{runs: {}}",
+}
+STATUS_1 = [
+    ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column; column 1 is needed (the first is 0)."),
+    ("evaluate mini-en-de --tsv one.txt", "Columns must be separated by tabs."),
+    ("evaluate nope --tsv absent.tsv", "There is no checkpoint called 'nope'"),
+    ("evaluate mini-en-de --tsv absent.tsv --device gpu", "There is no device 'gpu'"),
+    ("evaluate mini-en-de --tsv absent.tsv --output one.txt/x", "Cannot write one.txt/x: one.txt is a file"),
+    ("evaluate mini-en-de --tsv absent.tsv", "absent.tsv."),
+    ("evaluate mini-en-de --tsv pairs.tsv --beams 2000000", "num_beams is 2000000 (an integer from 1 to 1,000)"),
+    (
+        "likelihood mini-en-de --source one.txt --target short.txt",
+        "short.txt has fewer lines than one.txt (it ends",
+    ),
+    ("recipe typo.yaml", "vocab_siez is unknown; did you mean 'vocab_size'?"),
+    ("recipe word.yaml", "vocab_size is 'many'; it must be a whole number"),
+    ("recipe word.yaml", "seed is -1; it must be 0 or more"),
+    ("recipe word.yaml", "optimisation.precision is 'half'; it must be 'float32' or 'bfloat16'"),
+    ("recipe word.yaml", "data.train is []; it must be a list with at least one entry"),
+    ("recipe wrong.yaml", "model: dropout is 2; it must be at least 0 and less than 1."),
+    ("recipe open.yaml", "open.yaml is not valid YAML (line 2, column 1): expected"),
+    ("recipe mini-en-da", "There is no recipe mini-en-da. Did you mean 'mini-en-de'? Included are"),
+    ("recipe mini-en-de --set seed=x", "mini-en-de: - seed is 'x'"),
+    ("grid grid.yaml --output runs", "Run one: no such file: absent.tsv. The folder of the data is given with --data."),
+    ("grid nogrid.yaml --output runs", "nogrid.yaml is not a grid: it has no 'recipe'."),
+    ("grid absent.yaml --output runs", "absent.yaml: No such file or directory."),
+    ("train pairs.yaml --output one.txt", "Cannot write one.txt/model: one.txt is a file, not a folder."),
+    ("train pairs.yaml --output run", "absent.tsv. The folder of the data is given with --data."),
+    ("average mean.safetensors absent", "No such file or folder: absent."),
+    ("finetune --data pairs.tsv --output .", ". already exists and is not empty. Choose another name, or delete it."),
+    ("finetune --data pairs.tsv --output new --device gpu", "There is no device 'gpu'"),
+    ("finetune --data absent.tsv --output new --device cpu", "absent.tsv."),
+]
+USAGE = [
+    ("evaluate mini-en-de --source one.txt", "--source needs --reference, and the other way round"),
+    ("evaluate mini-en-de --tsv pairs.tsv --beams 0", "argument --beams: must be 1 or more, not 0"),
+    ("grid grid.yaml --output runs --jobs many", "argument --jobs: must be a whole number, not 'many'"),
+]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """The exit status and the message of a command in a folder with `FILES`."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def command(line: str) -> tuple[int, str]:
+        module, *arguments = line.split()
+        with pytest.raises(SystemExit) as end:
+            import_module(f"training.{module}").main(arguments)
+        return end.value.code, re.sub(r"\s+", " ", capsys.readouterr().err)
+
+    return command
+
+
+@pytest.mark.parametrize("line, message", STATUS_1, ids=str)
+def test_errors_are_a_sentence_without_usage(run, line, message):
+    status, error = run(line)
+    assert message in error
+    assert status == 1 and "usage:" not in error
+
+
+@pytest.mark.parametrize("line, message", USAGE, ids=str)
+def test_wrong_usage_shows_the_usage(run, line, message):
+    status, error = run(line)
+    assert message in error
+    assert status == 2 and error.startswith("usage:")
+
+
+def test_no_run_of_a_grid_starts_without_its_data(run, tmp_path):
+    run("grid grid.yaml --output runs")
+    assert not (tmp_path / "runs").exists()
+
+
+HELP = """
+import importlib, sys
+sys.argv = ["vaswani"]  # the package imports torch at once in any program but its own
+for name in sys.orig_argv[3:]:
+    try:
+        importlib.import_module(name).main(["--help"])
+    except SystemExit:
+        pass
+assert "torch" not in sys.modules
+"""
+
+
+def test_help_does_not_wait_for_torch(request):
+    names = "train evaluate recipe grid tokenizer average release finetune finetune_lora likelihood user_lines".split()
+    program = [sys.executable, "-c", HELP, *(f"training.{name}" for name in names), "conversion.__main__"]
+    done = subprocess.run(program, cwd=request.config.rootpath, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    program = [sys.executable, "-X", "importtime", "-m", "training.grid", "--help"]
+    done = subprocess.run(program, cwd=request.config.rootpath, capture_output=True, text=True)
+    assert done.returncode == 0 and "usage:" in done.stdout
+    assert "training.recipe" in done.stderr and " torch\n" not in done.stderr

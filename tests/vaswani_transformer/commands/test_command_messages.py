@@ -1,0 +1,142 @@
+"""What a user reads who gives something wrong: before any model is loaded, in plain words, without a traceback."""
+
+import json
+import shutil
+
+import httpx
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import RepositoryNotFoundError
+from typer.testing import CliRunner
+
+from vaswani_transformer import VaswaniConfig, catalogue, commands, loading
+from vaswani_transformer.hub import look_on_hub
+
+
+def run(*arguments) -> str:
+    """The message of a command that must end with status 1."""
+    result = CliRunner().invoke(commands.app, arguments)
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert (result.exit_code, result.stdout) == (1, ""), result.output
+    assert "Usage:" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--device", "gpu"], "There is no device 'gpu'. Use cpu, cuda, cuda:1 or mps."),
+        (["--device", "meta"], "There is no device 'meta'. Use cpu, cuda, cuda:1 or mps."),
+        (["--output", "no/where/out"], "Cannot write no/where/out: the folder no/where does not exist."),
+        (["--checkpoint", ""], "The name of the checkpoint is empty."),
+        (["--checkpoint", "./absent"], "There is no folder ./absent."),
+        (["--checkpoint", "a/b/c"], "There is no folder a/b/c."),
+        (["--checkpoint", "pyproject.toml"], "pyproject.toml is a file; give the folder that holds the model."),
+        (["--checkpoint", "tests"], "There is no model in tests: it has no config.json."),
+        (["--checkpoint", "tiny-en-de@main"], "tiny-en-de comes with this package and has no revisions"),
+        (["--checkpoint", "tyni-en-de"], "called 'tyni-en-de'. Did you mean 'tiny-en-de'? This package comes with"),
+        (["--checkpoint", "other"], "called 'other'. This package comes with tiny-en-de. For another model give"),
+        (["--to", "es"], "None of the included checkpoints translates into 'es' (only de). To use another model"),
+        (["--to", "fr", "--checkpoint", "tiny-en-de"], "into 'de', not 'fr'. Leave out --to, or choose another"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_is_found_before_the_model_loads(shipped, monkeypatch, request, arguments, message):
+    monkeypatch.chdir(request.config.rootpath)
+    monkeypatch.setattr(loading, "load_model", lambda *_: pytest.fail("the model was loaded"))
+    assert message in run("translate", *arguments, "Hello!")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--beams", "0"], "must be 1 or more, not 0"),
+        (["--beams", "two"], "must be a whole number, not 'two'"),
+        (["--alpha", "-1"], "must be a number, 0 or more, not '-1'"),
+        (["--dtype", "half"], "must be auto, float32, bfloat16 or float16, not 'half'"),
+        (["--n-best", "5", "--beams", "2"], "the beam size must be at least 5, but it is 2. Use --beams 5."),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_values_of_options(arguments, message):
+    result = CliRunner().invoke(commands.app, ["translate", *arguments, "Hello!"])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"d_model": 255}, "config.json: d_model is 255; sinusoidal positions need an even number"),
+        ({"d_model": "big"}, "config.json: d_model must be a whole number, not 'big'."),
+        ({"dropout": "x"}, "config.json: dropout must be a number, not 'x'."),
+        ({"final_norm": 3}, "config.json: final_norm must be true or false or null, not 3."),
+        ({"norm_position": "mid"}, "config.json: norm_position must be one of 'post', 'pre', not 'mid'."),
+    ],
+    ids=str,
+)
+def test_a_wrong_configuration_is_told_by_its_field(folder, tmp_path, changes, message):
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**settings, **changes}), encoding="utf-8")
+    assert message in run("translate", "--checkpoint", str(tmp_path / "model"), "Hello!")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [("{oops", "config.json is not valid JSON (line 1, column 2)."), ("[]", "config.json must hold names and values")],
+)
+def test_info_of_a_damaged_configuration(tmp_path, text, message):
+    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    assert message in run("info", str(tmp_path))
+
+
+def test_missing_weights(tmp_path):
+    VaswaniConfig(vocab_size=300, d_model=16).save_pretrained(tmp_path)
+    assert "its weights (model.safetensors) are missing." in run("translate", "--checkpoint", str(tmp_path), "Hello!")
+
+
+def test_the_rows_of_info_fit_into_80_columns(capsys):
+    from rich.console import Console
+
+    shapes = {"model.decoder.layers.0.cross_attn.out_proj.weight": (4096, 1024)}
+    shapes["model.encoder.layers.0.feed_forward.fc1.weight"] = (4096, 1024)
+    shapes["model.encoder.layers.0.feed_forward.fc1.bias"] = (4096,)
+    Console(width=80).print(commands.info.parameter_table(shapes))
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 4, "a row was broken"
+    assert rows[3].startswith("decoder.layers.*.cross_attn.out_proj ")
+
+
+def test_the_hub_is_named_before_anyone_waits_for_it(folder, monkeypatch, capsys):
+    def unreachable(api, name, revision, timeout):
+        assert timeout <= 10
+        raise OSError("no route to host")
+
+    def unknown(api, name, revision, timeout):
+        raise RepositoryNotFoundError("404", response=httpx.Response(404, request=httpx.Request("GET", "http://hub")))
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    look_on_hub(str(folder))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    with pytest.raises(ValueError, match="The Hub does not answer, and some/model@v1 was not downloaded before"):
+        look_on_hub("some/model@v1")
+    assert capsys.readouterr().err == "Looking for some/model@v1 on the Hub ...\n"
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
+    with pytest.raises(ValueError, match="There is no model some/model on the Hub"):
+        look_on_hub("some/model")
+
+
+def test_without_an_answer_of_the_hub_a_downloaded_model_is_used(monkeypatch, capsys):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("vaswani_transformer.hub.try_to_load_from_cache", lambda *_, **__: "config.json")
+    look_on_hub("some/model")
+    assert "using what was downloaded before" in capsys.readouterr().err
+    assert huggingface_hub.constants.HF_HUB_OFFLINE, "every file would be asked for again"
+
+
+def test_an_included_name_that_is_close_is_offered(shipped):
+    with pytest.raises(ValueError, match="Did you mean 'tiny-en-de'"):
+        catalogue.checkpoint_path("tiny-en-d")
