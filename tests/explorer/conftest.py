@@ -104,7 +104,8 @@ class Page:
 
     def tensor(self, selector: str) -> tuple[list[int], list[float]]:
         """What the first heat map under `selector` shows: shape and numbers."""
-        script = "const t = [...document.querySelectorAll(arguments[0] + ' .heatmap')][0].tensor; return [t.shape, [...t.data]]"
+        script = """const { shape, data } = document.querySelector(arguments[0] + " .heatmap").tensor;
+                    return [shape, [...data]]"""
         return self.js(script, selector)
 
     def errors(self) -> list[str]:
