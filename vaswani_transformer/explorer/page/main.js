@@ -114,7 +114,7 @@ function showAbout() {
 }
 
 await attempt(async () => {
-  state = new State(await connect());
+  state = new State(connect());
   state.on("run", showTranslation);
   state.on("model", showAbout);
   buildChapters();
