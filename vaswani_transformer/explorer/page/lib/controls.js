@@ -1,0 +1,75 @@
+// What readers can change: sliders, switches, choices, and the choice of an attention.
+import { headColour } from "./colours.js";
+import { el, number, shown } from "./dom.js";
+
+let last = 0;
+const fresh = () => `control-${++last}`;
+
+/** A slider with its name and value; `onChange(value)` at each move. `format` gives the value's text. */
+export function slider({ name, min, max, step, value, onChange, format = number, key = name }) {
+  const id = fresh();
+  const output = el("output", { for: id }, format(value));
+  const input = el("input", { id, type: "range", min, max, step, value, "data-key": key });
+  input.addEventListener("input", () => {
+    output.textContent = format(Number(input.value));
+    onChange(Number(input.value));
+  });
+  return el("div", { class: "control slider" }, el("label", { for: id }, name), input, output);
+}
+
+/** A box to tick. */
+export function checkbox({ name, value, onChange, key = name }) {
+  const id = fresh();
+  const input = el("input", { id, type: "checkbox", checked: value, "data-key": key, change: () => onChange(input.checked) });
+  return el("div", { class: "control checkbox" }, input, el("label", { for: id }, name));
+}
+
+/** One of several: options are [value, text]. Shown as buttons side by side. */
+export function choice({ name, options, value, onChange, key = name }) {
+  const group = el("fieldset", { class: "control choice" }, el("legend", {}, name));
+  const shared = fresh();
+  for (const [option, text] of options) {
+    const id = fresh();
+    const input = el("input", { id, type: "radio", name: shared, checked: option === value, "data-key": `${key} ${option}`,
+      change: () => onChange(option) });
+    group.append(input, el("label", { for: id }, text));
+  }
+  return group;
+}
+
+/** A button. */
+export const button = (text, onClick, attributes = {}) => el("button", { type: "button", click: onClick, ...attributes }, text);
+
+/** Chooses stack, layer and head of the page's selection; `heads: false` leaves the head out. */
+export function attentionPicker(state, { heads = true, kinds = true } = {}) {
+  const { stack, kind, layer, head } = state.selection;
+  const size = state.size(stack);
+  const names = [["encoder.self_attn", "encoder self"], ["decoder.self_attn", "decoder self"], ["decoder.cross_attn", "cross"]];
+  const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
+  return el("div", { class: "controls" },
+    kinds && choice({ name: "attention", options: names, value: `${stack}.${kind}`, onChange: (value) => {
+      const [stack, kind] = value.split(".");
+      state.select({ stack, kind, token: null });
+    } }),
+    choice({ name: "layer", options: numbers(size.layers), value: layer, onChange: (layer) => state.select({ layer }) }),
+    heads ? headChoice(size.heads, head, (head) => state.select({ head })) : null);
+}
+
+function headChoice(heads, value, onChange) {
+  const group = choice({ name: "head", options: Array.from({ length: heads }, (_, i) => [i, String(i + 1)]), value, onChange });
+  group.querySelectorAll("label").forEach((label, head) => label.style.setProperty("--mark", headColour(head)));
+  group.classList.add("heads");
+  return group;
+}
+
+/** Tokens in a row, to be chosen from: `onSelect(index)`. `shade(index)` gives a background, if wanted. */
+export function tokenRow({ name, tokens, value = null, onSelect, onHover, shade, key = name }) {
+  const row = el("div", { class: "tokens", role: "group", "aria-label": name });
+  tokens.forEach((token, i) => {
+    const chip = button(shown(token), () => onSelect?.(i), { "aria-pressed": String(i === value), class: `token ${token.kind ?? ""}`,
+      "data-key": `${key} ${i}`, pointerenter: () => onHover?.(i), focus: () => onHover?.(i), pointerleave: () => onHover?.(null) });
+    if (shade) chip.style.background = shade(i);
+    row.append(chip);
+  });
+  return row;
+}

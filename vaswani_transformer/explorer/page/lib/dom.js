@@ -1,0 +1,48 @@
+// Elements, formulas and numbers.
+
+/** An element with attributes (functions become listeners, `null` and `false` are left out) and children. */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** A formula in TeX as an element; `display` for one on a line of its own. */
+export function formula(tex, display = false) {
+  const element = el("span", { class: display ? "formula display" : "formula" });
+  window.katex.render(tex, element, { displayMode: display, throwOnError: true });
+  return element;
+}
+
+/** Text in HTML with formulas between \( and \), or \[ and \]; write it with String.raw. */
+export function prose(html) {
+  const element = el("div", { class: "prose" });
+  element.innerHTML = html.replace(/\\\[(.+?)\\\]|\\\((.+?)\\\)/gs, (_, display, inline) =>
+    formula(display ?? inline, display !== undefined).outerHTML);
+  return element;
+}
+
+/** A number as people write it: 3 significant digits by default, a true minus, no exponent where avoidable. */
+export function number(x, digits = 3) {
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
+  if (x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e7)) {
+    const [mantissa, exponent] = x.toExponential(digits - 1).split("e");
+    return `${mantissa}·10${superscript(Number(exponent))}`.replace("-", "−");
+  }
+  return String(Number(x.toPrecision(digits))).replace("-", "−");
+}
+
+/** A whole number with its thousands apart. */
+export const count = (x) => Math.round(x).toLocaleString("en");
+
+/** A share as a percentage: 0.123 -> "12%"; one digit more below 10%. */
+export const percent = (x) => `${(100 * x).toFixed(x < 0.0995 ? 1 : 0)}%`;
+
+const superscript = (n) => String(n).replace(/[-\d]/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
+
+/** A token's text without the blank before it; where nothing would be seen, a mark for a blank. */
+export const shown = (token) => token.text.trim() || "␣";

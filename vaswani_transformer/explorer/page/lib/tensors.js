@@ -1,0 +1,81 @@
+// Tensors of a safetensors file: eight bytes with the length of a JSON header, the header, the numbers.
+
+/** A tensor of float32 numbers: `shape`, and `data` in rows. */
+export class Tensor {
+  constructor(shape, data, name = "") {
+    Object.assign(this, { shape, data, name });
+  }
+
+  /** The number at these indices. */
+  at(...index) {
+    return this.data[index.reduce((offset, i, axis) => offset * this.shape[axis] + i, 0)];
+  }
+
+  /** The part at these leading indices: of [H, T, S], `part(h)` is [T, S] and `part(h, t)` is [S]. It shares memory. */
+  part(...index) {
+    const shape = this.shape.slice(index.length);
+    const size = shape.reduce((a, b) => a * b, 1);
+    const start = index.reduce((offset, i, axis) => offset * this.shape[axis] + i, 0) * size;
+    return new Tensor(shape, this.data.subarray(start, start + size), `${this.name}[${index.join(", ")}]`);
+  }
+
+  /** A tensor of the same shape with `fn` of each number. */
+  map(fn) {
+    return new Tensor(this.shape, Float32Array.from(this.data, fn), this.name);
+  }
+}
+
+/** A file's bytes -> Map of names to tensors. */
+export function readTensors(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const tensors = new Map();
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === "__metadata__") continue;
+    if (entry.dtype !== "F32") throw new Error(`${name} is ${entry.dtype}, not F32`);
+    const [start, end] = entry.data_offsets;
+    const bytes = buffer.slice(8 + length + start, 8 + length + end); // a copy, so that it is aligned
+    tensors.set(name, new Tensor(entry.shape, new Float32Array(bytes), name));
+  }
+  return tensors;
+}
+
+/** a [n, k] times b [m, k] transposed -> [n, m]. */
+export function timesTransposed(a, b) {
+  const [[n, k], [m]] = [a.shape, b.shape];
+  const out = new Float32Array(n * m);
+  for (let i = 0; i < n; i++)
+    for (let j = 0; j < m; j++) {
+      let sum = 0;
+      for (let x = 0; x < k; x++) sum += a.data[i * k + x] * b.data[j * k + x];
+      out[i * m + j] = sum;
+    }
+  return new Tensor([n, m], out);
+}
+
+/** a [n, k] times b [k, m] -> [n, m]. */
+export function times(a, b) {
+  const [[n, k], [, m]] = [a.shape, b.shape];
+  const out = new Float32Array(n * m);
+  for (let i = 0; i < n; i++)
+    for (let x = 0; x < k; x++)
+      for (let j = 0; j < m; j++) out[i * m + j] += a.data[i * k + x] * b.data[x * m + j];
+  return new Tensor([n, m], out);
+}
+
+/** The softmax of each row of scores [n, m] over `temperature`; minus infinity gives 0. */
+export function softmax(scores, temperature = 1) {
+  const m = scores.shape.at(-1);
+  const out = new Float32Array(scores.data.length);
+  for (let start = 0; start < out.length; start += m) {
+    const row = scores.data.subarray(start, start + m);
+    const highest = row.reduce((a, b) => Math.max(a, b), -Infinity);
+    let sum = 0;
+    for (let j = 0; j < m; j++) sum += out[start + j] = Math.exp((row[j] - highest) / temperature);
+    for (let j = 0; j < m; j++) out[start + j] /= sum;
+  }
+  return new Tensor(scores.shape, out);
+}
+
+/** The Euclidean length of a row. */
+export const norm = (row) => Math.sqrt(row.reduce((sum, x) => sum + x * x, 0));
