@@ -1,7 +1,6 @@
 """The explorer's requests and answers: checked, bounded, and for this computer's own browser only."""
 
 import ipaddress
-import logging
 import mimetypes
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,8 +18,6 @@ from .answers import BEAMS, model_answer, position_tensors, tensors_file
 from .opened import Shelf, UnknownCheckpoint
 from .runs import Busy, Refused, Runs
 
-
-log = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page")
 CHARACTERS = 5_000
@@ -46,7 +43,7 @@ HEADERS = {
 class TextRequest(BaseModel):
     """A sentence for a checkpoint; without a name for the current one."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
 
     checkpoint: str | None = None
     text: str = Field(max_length=CHARACTERS)
@@ -66,7 +63,10 @@ class RunRequest(SearchRequest):
 
 
 def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) -> FastAPI:
-    """The page and the answers that it asks for. `host` is the address that the server listens on."""
+    """The page and the answers that it asks for.
+
+    `host` is the address that the server listens on; `runs` makes the runs, by default with the limits of this module.
+    """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runs = runs or Runs()
     add_guard(app, host)
@@ -88,6 +88,14 @@ def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) 
     def run(request: RunRequest) -> Response:
         opened = shelf.open(request.checkpoint)
         return JSONResponse(runs.run(opened, request.text, request.beams, request.alpha, request.off, request.causal))
+
+    @app.post("/api/heads")
+    def heads(request: SearchRequest) -> Response:
+        return JSONResponse(runs.heads(shelf.open(request.checkpoint), request.text, request.beams or 1))
+
+    @app.post("/api/beyond")
+    def beyond(request: TextRequest) -> Response:
+        return JSONResponse(runs.beyond(shelf.open(request.checkpoint), request.text))
 
     @app.get("/api/run/{run_id}/tensors")
     def run_tensors(run_id: str) -> Response:
@@ -141,7 +149,6 @@ def add_problems(app: FastAPI):
         return problem(status, "There is nothing at this address." if status == 404 else "This cannot be asked here.")
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        log.error("A request failed.", exc_info=error)
         return problem(500, "Something went wrong here; the terminal that runs `vaswani explore` says what.")
 
     for kind in statuses:
