@@ -40,20 +40,14 @@ HEADERS = {
 # Requests ------------------------------------------------------------------------------------------------------------
 
 
-class TextRequest(BaseModel):
-    """A sentence for a checkpoint; without a name for the current one."""
+class RunRequest(BaseModel):
+    """A sentence for a checkpoint (by default the current one), and how to run it."""
 
     model_config = ConfigDict(extra="forbid")
 
     checkpoint: str | None = None
     text: str = Field(max_length=CHARACTERS)
-
-
-class SearchRequest(TextRequest):
     beams: int | None = Field(None, ge=1, le=BEAMS)
-
-
-class RunRequest(SearchRequest):
     alpha: Annotated[float, Field(ge=0, le=LARGEST_ALPHA, allow_inf_nan=False)] | None = None
     off: list[tuple[str, str, int, int]] = Field([], max_length=1024)
     causal: bool = True
@@ -62,10 +56,10 @@ class RunRequest(SearchRequest):
 # The application -----------------------------------------------------------------------------------------------------
 
 
-def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) -> FastAPI:
+def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None, page: Path = PAGE) -> FastAPI:
     """The page and the answers that it asks for.
 
-    `host` is the address that the server listens on; `runs` makes the runs, by default with the limits of this module.
+    `host` is the address that the server listens on, `runs` makes the runs, `page` is the folder of index.html.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runs = runs or Runs()
@@ -90,18 +84,20 @@ def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) 
         return JSONResponse(runs.run(opened, request.text, request.beams, request.alpha, request.off, request.causal))
 
     @app.post("/api/heads")
-    def heads(request: SearchRequest) -> Response:
-        return JSONResponse(runs.heads(shelf.open(request.checkpoint), request.text, request.beams or 1))
+    def heads(request: RunRequest) -> Response:
+        opened = shelf.open(request.checkpoint)
+        return JSONResponse(runs.heads(opened, request.text, request.beams, request.alpha))
 
     @app.post("/api/beyond")
-    def beyond(request: TextRequest) -> Response:
-        return JSONResponse(runs.beyond(shelf.open(request.checkpoint), request.text))
+    def beyond(request: RunRequest) -> Response:
+        opened = shelf.open(request.checkpoint)
+        return JSONResponse(runs.beyond(opened, request.text, request.beams, request.alpha))
 
     @app.get("/api/run/{run_id}/tensors")
     def run_tensors(run_id: str) -> Response:
         return Response(tensors_file(runs.tensors(run_id)), media_type=SAFETENSORS)
 
-    app.mount("/", StaticFiles(directory=PAGE, html=True, check_dir=False))
+    app.mount("/", StaticFiles(directory=page, html=True))
     return app
 
 

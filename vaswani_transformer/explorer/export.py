@@ -37,6 +37,8 @@ def export(
     texts = list(texts) or [example["text"] for example in model["examples"]]
     with whole_folder(folder) as copy:
         shutil.copytree(page, copy, dirs_exist_ok=True)
+        index = copy / "index.html"  # whose first element says that there is no server
+        index.write_text(index.read_text(encoding="utf-8").replace("<html", "<html data-exported", 1), encoding="utf-8")
         data = copy / "data"
         (data / "runs").mkdir(parents=True)
         write(data / "checkpoints.json", {"current": opened.name, "checkpoints": [opened.to_dict()]})
@@ -45,7 +47,7 @@ def export(
         for number, text in enumerate(texts):
             progress(text)
             write_sentence(opened, data / "runs", number, text)
-        write(data / "runs.json", [{"text": text, "file": f"runs/{n}.json"} for n, text in enumerate(texts)])
+        write(data / "runs.json", [{"text": text, "file": str(n)} for n, text in enumerate(texts)])
 
 
 def write_sentence(opened: Opened, folder: Path, number: int, text: str):

@@ -92,9 +92,10 @@ class Runs:
     def inspect(self, opened: Opened, key: Key) -> Inspection:
         """The run of this key, one that is kept or a new one."""
         with self.keeping:
-            known = [run for run, other in self.kept.values() if other == key]
-        if known:
-            return known[0]
+            for run_id, (run, other) in self.kept.items():
+                if other == key:
+                    self.kept.move_to_end(run_id)
+                    return run
         return inspect_translation(
             opened.model, opened.tokenizer, key.text, key.beams, key.alpha, key.off, key.causal, self.time_limit
         )
@@ -129,20 +130,26 @@ class Runs:
             }
         return answer
 
-    def heads(self, opened: Opened, text: str, beams: int = 1) -> list[dict[str, Any]]:
-        """Every head off by itself: what becomes of the translation, and of its log P."""
-        key = plain(opened, text)
+    def heads(
+        self, opened: Opened, text: str, beams: int | None = None, alpha: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Every head off by itself: what becomes of the plain run's log P, and what is translated instead.
+
+        The searches without a head, and the one of the whole model that they are compared with, have one beam: with
+        four they would take seconds.
+        """
+        key = plain(opened, text, beams, alpha)
         check(opened, key)
         with self.turn():
             original = self.inspect(opened, key)
             ids = original.source_ids, original.target_ids
-            whole, *ablations = ablate_heads(opened.model, *ids, num_beams=beams, max_time=self.time_limit)
+            whole, *ablations = ablate_heads(opened.model, *ids, num_beams=1, max_time=self.time_limit)
         text_of_whole = opened.tokenizer.decode(whole.target_ids.tolist(), skip_special_tokens=True)
         return [ablation_answer(opened, ablation, text_of_whole) for ablation in ablations]
 
-    def beyond(self, opened: Opened, text: str) -> dict[str, Any]:
+    def beyond(self, opened: Opened, text: str, beams: int | None = None, alpha: float | None = None) -> dict[str, Any]:
         """The sentence several times over, with its translation as often: how sure the model is, by position."""
-        key = plain(opened, text)
+        key = plain(opened, text, beams, alpha)
         check(opened, key)
         with self.turn():
             return beyond_answer(opened, self.inspect(opened, key))
