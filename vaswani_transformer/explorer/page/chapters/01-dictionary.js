@@ -1,7 +1,359 @@
-import { prose } from "../lib/dom.js";
+// Chapter 1: attention as a dictionary that answers with a blend; first with colours in a plane, then with a real query.
+import { bars } from "../lib/charts.js";
+import { colour } from "../lib/colours.js";
+import { attentionPicker, slider, tokenRow } from "../lib/controls.js";
+import { el, number, percent, prose, shown } from "../lib/dom.js";
+import { figure } from "../lib/figure.js";
+import { norm, softmax, Tensor, times } from "../lib/tensors.js";
 
 export default { id: "dictionary", number: 1, title: "Attention is a soft dictionary", paper: "section 3.2", render };
 
+const TEXT = String.raw`
+<p>A dictionary in a program holds <em class="k">keys</em> and <em class="v">values</em>. You come with a <em class="q">query</em>; if it
+  equals a key you get that key's value, and otherwise nothing. Attention keeps the words and softens the rest. Queries and keys are
+  vectors, and instead of asking whether two are equal it asks how well they agree: their dot product. Then <em>every</em> value comes
+  back, each in the share that its key has earned.</p>
+\[ o = \sum_i w_i\, v_i, \qquad w = \mathrm{softmax}\!\left(q \cdot k_1,\; q \cdot k_2,\; \dots\right) \]
+<p>Here the vectors have two numbers, so they can be drawn, and a value is a colour. The background shows the answer for every query
+  in the plane. Drag the ring, and watch it take the colour that it is given. Then turn the temperature down to 0: the blend is gone,
+  the plane falls into pieces with sharp borders, and you are back at a lookup that takes one value or another.</p>`;
+
+const WHY = String.raw`
+<p>At a sharp border nothing can be learned: a small push of the query changes nothing, or everything. In the soft plane each
+  small push makes the answer a little better or a little worse, and training follows the better. That is all there is to it. What
+  remains is where queries, keys and values come from: the model makes all three from its words, by matrices that it has learned.</p>
+<p>So here is one of its own lookups, with nothing simplified but the picture. A token asks, the others answer; the values have as
+  many numbers as a head is wide, and are laid out on the two directions in which they differ most. The blend has to lie among them:
+  with weights that add up to one, it cannot leave the space that they span.</p>`;
+
+/** The dictionary in the plane: keys, and the colours that are their values. */
+const KEYS = [
+  { name: "blue", colour: "head-0", at: [2.1, 0.9] },
+  { name: "orange", colour: "head-1", at: [0.1, 2.3] },
+  { name: "green", colour: "head-2", at: [-2.2, 0.7] },
+  { name: "pink", colour: "head-3", at: [-1.1, -1.9] },
+  { name: "gold", colour: "head-4", at: [1.5, -1.7] },
+];
+const REACH = 3.2; // the plane goes from -REACH to REACH
+const STEP = 0.1; // what an arrow key moves the query by
+const FIELD = 96; // the background is computed at so many by so many places
+const HARD = 0; // the temperature at which only the best key counts
+
 function render(root, state) {
-  root.append(prose(String.raw`<p>To be written.</p>`));
+  const toy = { query: [1.1, 1.05], temperature: 1 };
+  const real = { query: null, temperature: 1 };
+  root.append(prose(TEXT));
+  figure(root, state, { wide: true, draw: (body) => drawPlane(body, toy),
+    caption: "Five keys and their values. A longer query asks with more emphasis: twice as far in the same direction does what half the "
+      + "temperature does. Colours are mixed number by number, in CIELAB." });
+  root.append(el("h3", {}, "The same with a word of the sentence"), prose(WHY));
+  state.on("run", () => (real.query = null));
+  state.on("select", () => (real.query = null));
+  const lookup = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawLookup(body, state, real, () => lookup.redraw()),
+    caption: el("span", {}, "Circles: the values of this head, as large as their weight. Diamond: the blend that the head hands on. The dotted "
+      + "line is the blend at every other temperature, from the best key's value alone to the mean of all. Colour stands for place.") });
+}
+
+/** Weights of some scores at a temperature; at 0 the highest takes all. */
+function weightsOf(scores, temperature) {
+  if (temperature !== HARD) return softmax(new Tensor([1, scores.length], Float32Array.from(scores)), temperature).data;
+  const best = scores.indexOf(Math.max(...scores));
+  return Float32Array.from(scores, (_, i) => Number(i === best));
+}
+
+const temperatureText = (t) => (t === HARD ? "0: hard lookup" : number(t, 2));
+const dot = ([a, b], [c, d]) => a * c + b * d;
+
+// The plane -----------------------------------------------------------------------------------------------------------
+
+/** The values as numbers: CIELAB of the theme's colours. */
+const paletteOf = () => KEYS.map(({ colour: name }) => {
+  const { l, a, b } = window.d3.lab(colour(name));
+  return [l, a, b];
+});
+const blend = (values, weights) => values[0].map((_, c) => values.reduce((sum, value, i) => sum + weights[i] * value[c], 0));
+const labColour = ([l, a, b]) => window.d3.lab(l, a, b).formatHex();
+
+function drawPlane(body, toy) {
+  const values = paletteOf();
+  const field = el("canvas", { width: FIELD, height: FIELD, "aria-hidden": "true" });
+  const drawing = planePicture(toy, (query) => {
+    toy.query = query;
+    show();
+  });
+  const table = el("div");
+  const said = el("p", { class: "answer", id: "plane-says", "aria-live": "polite" });
+  const swatch = el("span", { class: "blend", role: "img", "aria-label": "the answer" });
+  const plane = el("div", { class: "plane" }, field, drawing.element);
+  const heat = slider({ name: "temperature", min: 0, max: 4, step: 0.05, value: toy.temperature, key: "plane temperature", format: temperatureText,
+    onChange: (t) => {
+      toy.temperature = t;
+      paintField(field, values, t);
+      show();
+    } });
+  body.append(el("div", { class: "dictionary" }, plane,
+    el("div", { class: "reading" }, el("div", { class: "controls" }, heat), table, el("div", { class: "result" }, swatch, said))));
+  const show = () => {
+    const scores = KEYS.map(({ at }) => dot(toy.query, at));
+    const weights = weightsOf(scores, toy.temperature);
+    const answer = labColour(blend(values, weights));
+    drawing.update(weights, answer);
+    swatch.style.background = answer;
+    said.textContent = planeSays(toy, weights);
+    table.replaceChildren();
+    bars(table, KEYS.map(({ name, colour }, i) => ({ name: `k${"₁₂₃₄₅"[i]} → ${name}`, value: weights[i], colour,
+      text: `${number(scores[i], 2)} → ${percent(weights[i])}` })), { largest: 1, label: "Keys with q·k and weight" });
+    Object.assign(plane, { scores, weights: [...weights] });
+  };
+  paintField(field, values, toy.temperature);
+  show();
+}
+
+function planeSays({ query, temperature }, weights) {
+  const order = [...KEYS.keys()].sort((a, b) => weights[b] - weights[a]);
+  const parts = order.filter((i) => weights[i] >= 0.005).map((i) => `${percent(weights[i])} ${KEYS[i].name}`);
+  const kind = temperature === HARD ? "one value, whole" : "a blend";
+  return `q = (${query.map((x) => number(x, 2)).join(", ")}) gives ${kind}: ${parts.join(" + ")}.`;
+}
+
+/** The answer's colour for the query at each place. */
+function paintField(canvas, values, temperature) {
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(FIELD, FIELD);
+  const { lab } = window.d3;
+  for (let row = 0; row < FIELD; row++)
+    for (let column = 0; column < FIELD; column++) {
+      const query = [REACH * ((2 * column + 1) / FIELD - 1), REACH * (1 - (2 * row + 1) / FIELD)];
+      const { r, g, b } = lab(...blend(values, weightsOf(KEYS.map(({ at }) => dot(query, at)), temperature))).rgb();
+      image.data.set([r, g, b, 255], 4 * (row * FIELD + column));
+    }
+  context.putImageData(image, 0, 0);
+}
+
+/** Keys, and a query that is moved by pointer and arrow keys; `onMove` gets its place. */
+function planePicture(toy, onMove) {
+  const { d3 } = window;
+  const picture = d3.create("svg").attr("viewBox", "0 0 400 400").attr("role", "group").attr("aria-label", "A plane with five keys and a query");
+  const place = ([x, y]) => [200 + (x / REACH) * 200, 200 - (y / REACH) * 200];
+  const within = (x) => Math.max(-REACH * 0.96, Math.min(REACH * 0.96, x));
+  const queryAt = (event) => {
+    const [x, y] = d3.pointer(event, picture.node());
+    return [within(((x - 200) / 200) * REACH), within(((200 - y) / 200) * REACH)];
+  };
+  picture.append("path").attr("class", "axes").attr("d", "M0 200H400M200 0V400");
+  const threads = KEYS.map(({ at }) => picture.append("line").attr("class", "thread").attr("x1", place(at)[0]).attr("y1", place(at)[1]));
+  const arrow = picture.append("line").attr("class", "arrow").attr("x1", 200).attr("y1", 200);
+  KEYS.forEach(({ name, colour: c, at }, i) => {
+    const [x, y] = place(at);
+    const key = picture.append("g").attr("class", "key").attr("transform", `translate(${x},${y})`);
+    key.append("circle").attr("r", 11).attr("fill", colour(c));
+    key.append("text").attr("y", at[1] > 0 ? -17 : 27).attr("text-anchor", "middle").text(`k${"₁₂₃₄₅"[i]} ${name}`);
+  });
+  const query = picture.append("g").attr("class", "query").attr("tabindex", 0).attr("role", "slider").attr("data-key", "plane query");
+  query.attr("aria-label", "the query; move it with the arrow keys").attr("aria-valuenow", 0);
+  query.append("circle").attr("class", "handle").attr("r", 26);
+  const ring = query.append("circle").attr("class", "ring").attr("r", 13);
+  query.append("text").attr("x", 20).attr("y", 5).text("q");
+  let isDragged = false;
+  picture.on("pointerdown", (event) => {
+    // A finger that starts elsewhere scrolls the page; a mouse moves the query from anywhere.
+    if (event.pointerType === "touch" && !query.node().contains(event.target)) return;
+    isDragged = true;
+    picture.node().setPointerCapture(event.pointerId);
+    onMove(queryAt(event));
+  });
+  picture.on("click", (event) => onMove(queryAt(event)));
+  picture.on("pointermove", (event) => isDragged && onMove(queryAt(event)));
+  picture.on("pointerup pointercancel", () => (isDragged = false));
+  query.on("keydown", (event) => {
+    const move = { ArrowUp: [0, STEP], ArrowDown: [0, -STEP], ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0] }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    onMove(toy.query.map((x, axis) => within(x + move[axis])));
+  });
+  const update = (weights, answer) => {
+    const [x, y] = place(toy.query);
+    query.attr("transform", `translate(${x},${y})`).attr("aria-valuetext", `at ${toy.query.map((c) => number(c, 2)).join(", ")}`);
+    ring.attr("fill", answer);
+    arrow.attr("x2", x).attr("y2", y);
+    threads.forEach((thread, i) => thread.attr("x2", x).attr("y2", y).attr("stroke-width", 14 * weights[i]).attr("opacity", weights[i] < 0.005 ? 0 : 0.75));
+  };
+  return { element: picture.node(), update };
+}
+
+// A real lookup -------------------------------------------------------------------------------------------------------
+
+const MOST_BARS = 16;
+
+function drawLookup(body, state, real, redraw) {
+  const { rows, columns } = state.tokens();
+  const { stack, kind, head } = state.selection;
+  const [weights, scores, values] = ["weights", "scores", "value"].map((name) => state.tensor(name).part(head));
+  real.query = Math.min(real.query ?? telling(weights), rows.length - 1);
+  const isCausal = stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false;
+  const row = [...scores.part(real.query).data].map((score, key) => (isCausal && key > real.query ? -Infinity : score));
+  const plane = project(values);
+  const [list, picture] = [el("div"), el("div", { class: "values" })];
+  const said = el("p", { id: "lookup-says", "aria-live": "polite" });
+  const heat = slider({ name: "temperature", min: 0, max: 4, step: 0.05, value: real.temperature, key: "lookup temperature", format: temperatureText,
+    onChange: (t) => {
+      real.temperature = t;
+      show();
+    } });
+  body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "who asks"),
+    tokenRow({ name: "query token", tokens: rows, value: real.query, onSelect: (i) => { real.query = i; redraw(); } })),
+  el("div", { class: "controls" }, heat), el("div", { class: "dictionary" }, picture, el("div", { class: "reading" }, list)), said);
+  const show = () => {
+    const shares = weightsOf(row, real.temperature);
+    list.replaceChildren();
+    picture.replaceChildren();
+    listAnswers(list, { columns, row, shares, plane });
+    picture.append(valuePicture({ columns, row, shares, plane, width: picture.clientWidth }));
+    said.textContent = lookupSays(state, { rows, columns, shares, values, real, plane });
+    Object.assign(picture, { tensor: new Tensor([shares.length], shares), share: plane.share });
+  };
+  show();
+}
+
+/** The query whose weights are spread most like three equal ones: neither a plain copy nor a plain mean. */
+function telling(weights) {
+  const [queries, keys] = weights.shape;
+  const spread = (q) => {
+    const row = weights.data.subarray(q * keys, (q + 1) * keys);
+    return Math.exp(-row.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0));
+  };
+  const distance = (q) => Math.abs(spread(q) - 3);
+  return Array.from({ length: queries }, (_, q) => q).reduce((best, q) => (distance(q) < distance(best) ? q : best), 0);
+}
+
+/** A value's colour is its place in the plane, so that a blend of colours is the colour of the blend. */
+function valueColour([x, y], reach) {
+  const isDark = document.documentElement.dataset.theme === "dark";
+  return window.d3.lab(isDark ? 68 : 54, (48 * x) / reach, (48 * y) / reach).formatHex();
+}
+
+const reachOf = (points) => Math.max(1e-6, ...points.map(([x, y]) => Math.hypot(x, y)));
+
+function listAnswers(root, { columns, row, shares, plane }) {
+  const reach = reachOf(plane.points);
+  const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]);
+  const listed = new Set(order.slice(0, columns.length > MOST_BARS ? MOST_BARS - 1 : MOST_BARS));
+  const items = [...listed].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i], colour: valueColour(plane.points[i], reach),
+    text: row[i] === -Infinity ? "masked" : `${number(row[i], 2)} → ${percent(shares[i])}` }));
+  if (listed.size < columns.length) {
+    const rest = order.slice(listed.size).reduce((sum, i) => sum + shares[i], 0);
+    items.push({ name: `${columns.length - listed.size} others`, value: rest, colour: "soft", text: percent(rest) });
+  }
+  bars(root, items, { largest: 1, label: "Keys with score and weight" });
+}
+
+const mixPoints = (points, shares) => [0, 1].map((axis) => points.reduce((sum, point, i) => sum + shares[i] * point[axis], 0));
+
+function valuePicture({ columns, row, shares, plane, width }) {
+  const { d3 } = window;
+  const size = Math.max(240, Math.min(520, width));
+  const { points } = plane;
+  const reach = reachOf(points);
+  const place = scaleTo(points, size);
+  const picture = d3.create("svg").attr("viewBox", `0 0 ${size} ${size}`).attr("width", size).attr("height", size).attr("role", "img")
+    .attr("aria-label", `The values of ${points.length} tokens in two dimensions, and their blend among them`);
+  const output = mixPoints(points, shares);
+  const [ox, oy] = place(output);
+  const temperatures = d3.range(-2.4, 3, 0.06).map((x) => 10 ** x);
+  picture.append("path").attr("class", "trail").attr("d", d3.line()(temperatures.map((t) => place(mixPoints(points, weightsOf(row, t))))));
+  points.forEach((point, i) => {
+    const [x, y] = place(point);
+    const shade = valueColour(point, reach);
+    if (shares[i] >= 0.005) picture.append("line").attr("x1", x).attr("y1", y).attr("x2", ox).attr("y2", oy).attr("stroke", shade)
+      .attr("stroke-width", 1 + 9 * shares[i]).attr("opacity", 0.55).attr("stroke-linecap", "round");
+    picture.append("circle").attr("cx", x).attr("cy", y).attr("r", 4 + 13 * Math.sqrt(shares[i])).attr("fill", shade)
+      .attr("class", row[i] === -Infinity ? "value masked" : "value").append("title").text(`${shown(columns[i])}: ${percent(shares[i])}`);
+  });
+  picture.append("path").attr("class", "output").attr("d", d3.symbol(d3.symbolDiamond, 190)()).attr("transform", `translate(${ox},${oy})`)
+    .attr("fill", valueColour(output, reach));
+  labelPoints(picture, points.map((point, i) => ({ at: place(point), text: shown(columns[i]), share: shares[i] })), { at: [ox, oy] }, size);
+  return picture.node();
+}
+
+/** Places of the plane -> pixels, with one scale for both axes, so that distances are true. */
+function scaleTo(points, size) {
+  const [xs, ys] = [0, 1].map((axis) => window.d3.extent(points, (point) => point[axis]));
+  const margin = 46;
+  const scale = (size - 2 * margin) / Math.max(xs[1] - xs[0], ys[1] - ys[0], 1e-6);
+  const [cx, cy] = [(xs[0] + xs[1]) / 2, (ys[0] + ys[1]) / 2];
+  return ([x, y]) => [size / 2 + (x - cx) * scale, size / 2 - (y - cy) * scale];
+}
+
+/** Names beside the points, the weightiest first; a name that would cover another is left out (the list has it). */
+function labelPoints(picture, points, output, size) {
+  const taken = [{ x0: output.at[0] - 12, x1: output.at[0] + 12, y0: output.at[1] - 12, y1: output.at[1] + 12 }];
+  points.forEach(({ at: [x, y] }) => taken.push({ x0: x - 4, x1: x + 4, y0: y - 4, y1: y + 4 }));
+  const isFree = (box) => box.x0 >= 0 && box.x1 <= size && box.y0 >= 0 && box.y1 <= size
+    && taken.every((other) => box.x1 < other.x0 || box.x0 > other.x1 || box.y1 < other.y0 || box.y0 > other.y1);
+  for (const { at: [x, y], text, share } of [...points].sort((a, b) => b.share - a.share)) {
+    const [width, gap] = [text.length * 6.9 + 2, 7 + 13 * Math.sqrt(share)];
+    const corners = [[x + gap, y - 7], [x - gap - width, y - 7], [x - width / 2, y - gap - 14], [x - width / 2, y + gap]];
+    const corner = corners.find(([a, b]) => isFree({ x0: a, x1: a + width, y0: b, y1: b + 14 }));
+    if (!corner) continue;
+    taken.push({ x0: corner[0], x1: corner[0] + width, y0: corner[1], y1: corner[1] + 14 });
+    picture.append("text").attr("x", corner[0]).attr("y", corner[1] + 11).attr("class", share >= 0.1 ? "name heavy" : "name").text(text);
+  }
+}
+
+function lookupSays(state, { rows, columns, shares, values, real, plane }) {
+  const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).filter((i) => shares[i] >= 0.01).slice(0, 3);
+  const found = order.map((i) => `${percent(shares[i])} of “${shown(columns[i])}”`).join(", ");
+  const share = `The picture shows ${percent(plane.share)} of what the ${columns.length} values differ in.`;
+  return `“${shown(rows[real.query])}” gets ${found}. ${share} ${distanceSays(state, shares, values, real)}`;
+}
+
+/** How far the blend is from what the model computed. */
+function distanceSays(state, shares, values, { query, temperature }) {
+  const mixed = times(new Tensor([1, shares.length], shares), values).data;
+  const recorded = state.tensor("heads").part(state.selection.head, query).data;
+  const largest = mixed.reduce((worst, x, i) => Math.max(worst, Math.abs(x - recorded[i])), 0);
+  return temperature === 1 ? `At temperature 1 this is the model's own: the largest difference is ${number(largest, 2)}.`
+    : `The model's own blend is at temperature 1; this one is away from it by up to ${number(largest)}.`;
+}
+
+// Principal components ------------------------------------------------------------------------------------------------
+
+const ROUNDS = 300;
+
+/** The two directions in which the rows of `values` [n, d] differ most: a place for each row, and the share of the variance. */
+function project(values) {
+  const [n, d] = values.shape;
+  const mean = Array.from({ length: d }, (_, c) => values.data.reduce((sum, x, i) => (i % d === c ? sum + x : sum), 0) / n);
+  const centred = Array.from({ length: n }, (_, r) => mean.map((m, c) => values.data[r * d + c] - m));
+  const total = centred.reduce((sum, row) => sum + norm(row) ** 2, 0);
+  if (total < 1e-12) return { points: centred.map(() => [0, 0]), share: 1 };
+  const axes = components(centred, d);
+  const points = centred.map((row) => axes.map((axis) => inner(row, axis)));
+  return { points, share: points.reduce((sum, point) => sum + norm(point) ** 2, 0) / total };
+}
+
+const inner = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+/** Two orthogonal axes, the longer first, by applying the rows' covariance to two vectors again and again. */
+function components(rows, d) {
+  let axes = [0, 1].map((shift) => Array.from({ length: d }, (_, c) => Math.cos((c + 1) * (shift + 1))));
+  for (let round = 0; round < ROUNDS; round++) {
+    axes = axes.map((axis) => {
+      const next = new Array(d).fill(0);
+      for (const row of rows) {
+        const along = inner(row, axis);
+        for (let c = 0; c < d; c++) next[c] += along * row[c];
+      }
+      return next;
+    });
+    axes[0] = unit(axes[0]);
+    const along = inner(axes[1], axes[0]);
+    axes[1] = unit(axes[1].map((x, c) => x - along * axes[0][c]));
+  }
+  return axes;
+}
+
+function unit(vector) {
+  const length = norm(vector);
+  return length < 1e-12 ? vector.map(() => 0) : vector.map((x) => x / length);
 }
