@@ -23,6 +23,7 @@ const COSTS = String.raw`
   sentences nearly always are. Here is Table 1 with numbers in the place of letters. Make the sentence longer, and see where it turns.</p>`;
 
 const STEP_MS = 420;
+const LETTER = 7; // pixels of a letter's width, about
 const KERNEL = 3; // the convolutions' width
 const NEIGHBOURS = 16; // the r of restricted self-attention
 const svg = (name, attributes, ...children) => {
@@ -37,7 +38,7 @@ function render(root, state) {
   const ends = { first: null, second: null };
   const costs = { n: null };
   state.on("run", () => {
-    race.step = 0;
+    race.step = Math.min(3, state.run.source.tokens.length); // one that shows the difference
     costs.n = null;
     [ends.first, ends.second] = farthest(state.run.source.tokens);
   });
@@ -51,8 +52,9 @@ function render(root, state) {
       + "ones the gap between these doubles from layer to layer, which makes the path grow like a logarithm." });
   root.append(el("h3", {}, "What it costs"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
-    caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions of width k = ${KERNEL}; restricted self-attention `
-      + `sees r = ${NEIGHBOURS} neighbours. Longest path: from any word to any other, through as many layers as that takes.` });
+    caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word to each `
+      + `side; restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, through as many layers as `
+      + "that takes. The grey letters give its growth, as the table does; the numbers are counted." });
 }
 
 /** The first and the last word. */
@@ -126,7 +128,10 @@ function racePicture(tokens, weight, width) {
   const y = (i) => top + (i + 0.5) * pitch;
   const states = tokens.map((_, i) => svg("circle", { cx: stateX, cy: y(i), r: radius, class: "state" }));
   const chain = tokens.slice(1).map((_, i) => svg("path", { d: `M${stateX} ${y(i) + radius}V${y(i + 1) - radius}`, class: "edge" }));
-  const inputs = tokens.map((_, i) => svg("path", { d: `M${wordX - width * 0.11} ${y(i)}H${stateX + radius}`, class: "edge input" }));
+  const inputs = tokens.map((token, i) => {
+    const start = Math.max(stateX + radius, wordX - 10 - shown(token).length * LETTER / 2);
+    return svg("path", { d: `M${start} ${y(i)}H${stateX + radius}`, class: "edge input" });
+  });
   const words = tokens.map((token, i) => svg("text", { x: wordX, y: y(i) + 4, "text-anchor": "middle", class: `word ${token.kind}` }, shown(token)));
   const outputs = tokens.map((_, i) => svg("circle", { cx: outX, cy: y(i), r: radius, class: "state attention" }));
   const dots = tokens.map((_, i) => svg("circle", { cx: inX, cy: y(i), r: 2.5, class: "dot" }));

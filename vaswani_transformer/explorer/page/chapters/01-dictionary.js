@@ -23,8 +23,8 @@ const WHY = String.raw`
   small push makes the answer a little better or a little worse, and training follows the better. That is all there is to it. What
   remains is where queries, keys and values come from: the model makes all three from its words, by matrices that it has learned.</p>
 <p>So here is one of its own lookups, with nothing simplified but the picture. A token asks, the others answer; the values have as
-  many numbers as a head is wide, and are laid out on the two directions in which they differ most. The blend has to lie among them:
-  with weights that add up to one, it cannot leave the space that they span.</p>`;
+  many numbers as a head is wide, and are laid out on the two directions in which they differ most. The blend is always
+  somewhere among them: shares that add up to one cannot lead outside.</p>`;
 
 /** The dictionary in the plane: keys, and the colours that are their values. */
 const KEYS = [
@@ -61,6 +61,7 @@ function weightsOf(scores, temperature) {
   return Float32Array.from(scores, (_, i) => Number(i === best));
 }
 
+const columnsNamed = (left, right) => el("p", { class: "note columns-named" }, el("span", {}, left), el("span", {}, right));
 const temperatureText = (t) => (t === HARD ? "0: hard lookup" : number(t, 2));
 const dot = ([a, b], [c, d]) => a * c + b * d;
 
@@ -100,7 +101,7 @@ function drawPlane(body, toy) {
     drawing.update(weights, answer);
     swatch.style.background = answer;
     said.textContent = planeSays(toy, weights);
-    table.replaceChildren();
+    table.replaceChildren(columnsNamed("key → value", "q·k → weight"));
     bars(table, KEYS.map(({ name, colour }, i) => ({ name: `k${"₁₂₃₄₅"[i]} → ${name}`, value: weights[i], colour,
       text: `${number(scores[i], 2)} → ${percent(weights[i])}` })), { largest: 1, label: "Keys with q·k and weight" });
     Object.assign(plane, { scores, weights: [...weights] });
@@ -226,10 +227,12 @@ function telling(weights) {
   return Array.from({ length: queries }, (_, q) => q).reduce((best, q) => (distance(q) < distance(best) ? q : best), 0);
 }
 
-/** A value's colour is its place in the plane, so that a blend of colours is the colour of the blend. */
+/** The colour of a place: its hue is the direction, and it is greyer towards the middle. */
 function valueColour([x, y], reach) {
   const isDark = document.documentElement.dataset.theme === "dark";
-  return window.d3.lab(isDark ? 68 : 54, (48 * x) / reach, (48 * y) / reach).formatHex();
+  const chroma = 60 * Math.sqrt(Math.min(1, Math.hypot(x, y) / reach)); // the root, as one value is often far from the others
+  const angle = Math.atan2(y, x);
+  return window.d3.lab(isDark ? 70 : 54, chroma * Math.cos(angle), chroma * Math.sin(angle)).formatHex();
 }
 
 const reachOf = (points) => Math.max(1e-6, ...points.map(([x, y]) => Math.hypot(x, y)));
@@ -244,6 +247,7 @@ function listAnswers(root, { columns, row, shares, plane }) {
     const rest = order.slice(listed.size).reduce((sum, i) => sum + shares[i], 0);
     items.push({ name: `${columns.length - listed.size} others`, value: rest, colour: "soft", text: percent(rest) });
   }
+  root.append(columnsNamed("key", "q·k / √d_k → weight"));
   bars(root, items, { largest: 1, label: "Keys with score and weight" });
 }
 

@@ -13,7 +13,7 @@ import { el, number } from "./dom.js";
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
   const { d3 } = window;
   const width = Math.max(240, root.clientWidth || 420);
-  const [left, right, top, bottom] = [46, 12, 12, 38];
+  const [left, right, top, bottom] = [54, 12, 12, 38];
   const all = [...series.flatMap(({ points }) => points), ...marks.map((mark) => [mark.x, mark.y])].filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
   const scale = (isLog, domain, values, range) => {
     const positive = isLog ? values.filter((v) => v > 0) : values;
@@ -27,7 +27,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   svg.append("g").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(across).ticks(6, "~s").tickSizeOuter(0));
   svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, up.domain()[1] >= 1e5 ? "~s" : "~g").tickSizeOuter(0));
   svg.append("text").attr("x", (left + width - right) / 2).attr("y", height - 4).attr("text-anchor", "middle").text(x);
-  const title = svg.append("text").attr("transform", `translate(11,${(height - bottom + top) / 2}) rotate(-90)`).attr("text-anchor", "middle");
+  const title = svg.append("text").attr("transform", `translate(10,${(height - bottom + top) / 2}) rotate(-90)`).attr("text-anchor", "middle");
   title.text(y);
   const line = d3.line(([a]) => across(a), ([, b]) => up(b)).defined(([a, b]) => Number.isFinite(a) && Number.isFinite(b) && (!logY || b > 0) && (!logX || a > 0));
   for (const { points, colour: name, dashed } of series)
