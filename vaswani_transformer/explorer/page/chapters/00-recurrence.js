@@ -132,6 +132,10 @@ function racePicture(tokens, weight, width) {
     const start = Math.max(stateX + radius, wordX - 10 - shown(token).length * LETTER / 2);
     return svg("path", { d: `M${start} ${y(i)}H${stateX + radius}`, class: "edge input" });
   });
+  const entries = tokens.map((token, i) => {
+    const start = Math.min(inX - 6, wordX + 10 + (shown(token).length * LETTER) / 2);
+    return svg("path", { d: `M${start} ${y(i)}H${inX - 6}`, class: "edge entry" });
+  });
   const words = tokens.map((token, i) => svg("text", { x: wordX, y: y(i) + 4, "text-anchor": "middle", class: `word ${token.kind}` }, shown(token)));
   const outputs = tokens.map((_, i) => svg("circle", { cx: outX, cy: y(i), r: radius, class: "state attention" }));
   const dots = tokens.map((_, i) => svg("circle", { cx: inX, cy: y(i), r: 2.5, class: "dot" }));
@@ -146,7 +150,7 @@ function racePicture(tokens, weight, width) {
   const counts = [stateX, (inX + outX) / 2].map((x) => svg("text", { x, y: 38, "text-anchor": "middle", class: "count" }));
   const element = svg("svg", { viewBox: `0 0 ${width} ${top + n * pitch + 8}`, width, height: top + n * pitch + 8, class: "race", role: "img",
     "aria-label": `A recurrent layer computes ${n} states one after the other; self-attention computes ${n} outputs in one step.` },
-  heading(stateX, "recurrent"), heading((inX + outX) / 2, "self-attention"), ...counts, ...inputs, ...chain, fan, ...states, ...words, ...dots, ...outputs);
+  heading(stateX, "recurrent"), heading((inX + outX) / 2, "self-attention"), ...counts, ...inputs, ...entries, ...chain, fan, ...states, ...words, ...dots, ...outputs);
   const update = (step) => {
     states.forEach((circle, i) => {
       circle.classList.toggle("done", i < step);
@@ -155,7 +159,7 @@ function racePicture(tokens, weight, width) {
     chain.forEach((edge, i) => edge.classList.toggle("done", i + 1 < step));
     inputs.forEach((edge, i) => edge.classList.toggle("done", i < step));
     words.forEach((word, i) => word.classList.toggle("now", i === step - 1));
-    [...outputs, fan].forEach((part) => part.classList.toggle("done", step > 0));
+    [...outputs, ...entries, fan].forEach((part) => part.classList.toggle("done", step > 0));
     counts[0].textContent = `${step} of ${n} steps`;
     counts[1].textContent = `${Math.min(step, 1)} of 1 step`;
   };
@@ -227,8 +231,9 @@ function pathPanel({ name, rows, path, sees }, tokens, a, b, available) {
   const isSmall = n * (rows + 1) <= 1500;
   const nodes = isSmall ? range(0, rows + 1).flatMap((row) => range(0, n).map((i) => svg("circle", { ...at([row, i]), r: 2, class: "node" }))) : [];
   const word = (i) => {
-    const anchor = x(i) < width * 0.2 ? "start" : x(i) > width * 0.8 ? "end" : "middle";
-    return svg("text", { x: anchor === "start" ? 0 : anchor === "end" ? width : x(i), y: height - 10, "text-anchor": anchor, class: "word" }, shown(tokens[i]));
+    const half = (shown(tokens[i]).length * LETTER) / 2 + 2;
+    const centre = Math.max(half, Math.min(width - half, x(i)));
+    return svg("text", { x: centre, y: height - 10, "text-anchor": "middle", class: "word" }, shown(tokens[i]));
   };
   const ends = [path[0], path.at(-1)].map((node) => svg("circle", { ...at(node), r: 5.5, class: "end" }));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${name}: ${steps} steps` },

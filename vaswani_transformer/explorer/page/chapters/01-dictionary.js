@@ -13,7 +13,7 @@ const TEXT = String.raw`
   equals a key you get that key's value, and otherwise nothing. Attention keeps the words and softens the rest. Queries and keys are
   vectors, and instead of asking whether two are equal it asks how well they agree: their dot product. Then <em>every</em> value comes
   back, each in the share that its key has earned.</p>
-\[ o = \sum_i w_i\, v_i, \qquad w = \mathrm{softmax}\!\left(q \cdot k_1,\; q \cdot k_2,\; \dots\right) \]
+\[ o = \sum_i w_i\, v_i, \qquad w_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}} \]
 <p>Here the vectors have two numbers, so they can be drawn, and a value is a colour. The background shows the answer for every query
   in the plane. Drag the ring, and watch it take the colour that it is given. Then turn the temperature down to 0: the blend is gone,
   the plane falls into pieces with sharp borders, and you are back at a lookup that takes one value or another.</p>`;

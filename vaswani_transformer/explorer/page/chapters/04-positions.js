@@ -14,7 +14,8 @@ const TEXT = String.raw`
   man bites the dog” would be one sentence. So before the first layer each token gets a vector added that says where it stands.
   The paper's has no parameters. Its components come in pairs, a sine and a cosine of one frequency, and the frequencies fall from one
   radian per word to a ten-thousandth:</p>
-\[ PE_{(pos,\,2i)} = \sin\!\left(\frac{pos}{10000^{2i/d}}\right), \qquad PE_{(pos,\,2i+1)} = \cos\!\left(\frac{pos}{10000^{2i/d}}\right) \]
+\[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
+  \qquad \omega_i = 10000^{-2i/d} \]
 <p>It is <em>added</em>, not put beside the embedding: the sum has to carry both, and the model learns to keep them apart. That is
   why embeddings are multiplied by \(\sqrt{d}\) first; choose a token to see what meets what, and how long each of them is.</p>`;
 
@@ -22,7 +23,7 @@ const CLOCKS = String.raw`
 <p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
   they tell the position as hours, minutes and seconds tell the time. And to go \(k\) words further is to turn each hand by an angle that
   depends on \(k\) alone, not on where you are:</p>
-\[ PE_{pos+k} = M_k\, PE_{pos}, \qquad M_k^{(i)} = \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \]
+\[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt] M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
 <p>So “three words back” is one and the same linear map everywhere in the sentence, and linear maps are what a layer's matrices can
   learn. Move the shift \(k\), then the position: the angle between the hands stays.</p>`;
 
@@ -122,20 +123,17 @@ function showSum(root, state, settings, redraw) {
   heatmap(box, stacked, { rows: names.map((text) => ({ text })), scale: "signed", label: "Embedding, position and their sum",
     read: (r, c, value) => `${names[r]}, component ${c}: ${number(value)}` });
   const lengths = [embedding, position, sum].map(norm);
-  const scaled = embeddingName(state);
   const list = el("div", { class: "lengths" });
   root.append(list);
-  bars(list, [scaled, "position", "their sum"].map((name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] })), { label: "Lengths (norms)" });
+  bars(list, ["embedding", "position", "their sum"].map((name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] })), { label: "Lengths (norms)" });
   root.append(el("p", { class: "note", id: "position-angle", "aria-live": "polite" }, angleSays(embedding, position, lengths)));
 }
-
-const embeddingName = (state) => `embedding (d = ${state.model.config.d_model})`;
 
 function angleSays(embedding, position, [first, second, sum]) {
   if (!second || !first) return `The vectors' lengths: ${number(first)} and ${number(second)}; nothing turns where one of them is 0.`;
   const cosine = embedding.reduce((total, x, c) => total + x * position[c], 0) / (first * second);
-  return `Lengths ${number(first)} and ${number(second)} at an angle of ${Math.round((Math.acos(cosine) * 180) / Math.PI)}° give ${number(sum)}: `
-    + "at right angles, as nearly everything is in so many dimensions, neither hides the other.";
+  const angle = `Lengths ${number(first)} and ${number(second)} at an angle of ${Math.round((Math.acos(cosine) * 180) / Math.PI)}° give ${number(sum)}.`;
+  return Math.abs(cosine) < 0.25 ? `${angle} Near to a right angle, as most vectors are in so many dimensions: neither hides the other.` : angle;
 }
 
 // The rotation --------------------------------------------------------------------------------------------------------
@@ -192,7 +190,9 @@ function drawClocks(body, state, settings) {
   const position = move("position", { min: 0, max: last - settings.shift, value: settings.position, onChange: (x) => show({ position: x }) });
   const shift = move("shift k", { min: 0, max: Math.min(64, last), value: settings.shift, onChange: (x) => show({ shift: x }) });
   const pair = move("pair i", { min: 0, max: omegas.length - 1, value: settings.pair, onChange: (x) => show({ pair: x }) });
-  body.append(absent(state) ?? "", el("div", { class: "controls" }, shift, position, pair), faces, told);
+  const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
+    " the pair k words further; between them the angle that the matrix turns by.");
+  body.append(absent(state) ?? "", el("div", { class: "controls" }, shift, position, pair), faces, legend, told);
   const set = (control, value) => {
     control.querySelector("input").value = value;
     control.querySelector("output").textContent = count(value);
@@ -214,7 +214,8 @@ function drawClocks(body, state, settings) {
 /** Pairs from the fastest to the slowest, and the chosen one in the place of the nearest. */
 function facesOf(pairs, chosen) {
   const shownPairs = Math.min(FACES, pairs);
-  const spread = Array.from({ length: shownPairs }, (_, j) => Math.round((j * (pairs - 1)) / Math.max(1, shownPairs - 1)));
+  // More of the fast ones, where there is something to see.
+  const spread = Array.from({ length: shownPairs }, (_, j) => Math.round((pairs - 1) * (j / Math.max(1, shownPairs - 1)) ** 1.6));
   const nearest = spread.reduce((best, i, j) => (Math.abs(i - chosen) < Math.abs(spread[best] - chosen) ? j : best), 0);
   return spread.map((i, j) => (j === nearest ? chosen : i));
 }
@@ -234,7 +235,7 @@ function face(state, rows, omegas, i, { position, shift, pair }, show) {
   const period = (2 * Math.PI) / omegas[i];
   return button("", () => show({ pair: i }), { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
     "aria-label": `pair ${i}: once round in ${number(period)} words, turned by ${degrees(turned)}` }).appendChild(
-    el("span", {}, svg.node(), el("b", {}, `i = ${i}`), el("span", {}, `round in ${number(period)} words`), el("span", {}, `turned ${degrees(turned)}`))).parentNode;
+    el("span", {}, svg.node(), el("b", {}, `i = ${i}`), el("span", {}, `${number(period, 2)} words`), el("span", {}, `turned ${degrees(turned)}`))).parentNode;
 }
 
 const degrees = (radians) => `${number((radians * 180) / Math.PI)}°`;
@@ -253,7 +254,7 @@ function blockOf(state, rows, omegas, { position, shift, pair }) {
   return [el("div", {}, el("h4", {}, `The block of pair ${pair}, at position ${position}`), el("div", { class: "scroller" }, product),
     el("p", { class: "note" }, `The model's table has (${wanted.join(", ")}) at position ${position + shift}.`)),
   el("div", {}, el("h4", {}, `All ${omegas.length} blocks, all positions`), el("p", { id: "rotation-says", "data-error": error, "aria-live": "polite" },
-    `With k = ${shift}, M_k takes each of ${rows.shape[0] - shift} positions to the one ${shift} further; the largest error in any of their `
+    `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the one ${shift} further; the largest error in any of their `
     + `${count(rows.shape[1])} components is ${number(error, 2)}. ${error < 1e-4 ? "That is rounding." : ""}`))];
 }
 
@@ -345,7 +346,7 @@ function showSimilarity(root, maps, settings) {
   const curve = () => {
     chart.replaceChildren(el("h4", {}, `Position ${settings.row} and the others`));
     const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: [...map.part(settings.row).data].map((x, q) => [q, x]) }));
-    lineChart(chart, { x: "position", y: settings.measure, series, read: (x) => {
+    lineChart(chart, { x: "position", y: settings.measure, height: 320, series, read: (x) => {
       const q = Math.max(0, Math.min(maps[0][1].shape[0] - 1, Math.round(x)));
       return `${settings.row} and ${q}: ${maps.map(([name, map]) => `${number(map.at(settings.row, q))} (${name})`).join(", ")}`;
     } });
