@@ -44,17 +44,17 @@ function render(root, state) {
   });
   root.append(prose(TEXT));
   figure(root, state, { draw: (body) => drawRace(body, state, race),
-    caption: "Left: a recurrent layer's states, each made from the word beside it and the state above. Right: a self-attention layer; the lines "
-      + "are the real weights of the encoder's first layer, the mean of its heads." });
+    caption: "Left: a recurrent layer's states, each made from the word beside it and the state above. Right: a self-attention layer; "
+      + "the lines are the real weights of the encoder's first layer, the mean of its heads." });
   root.append(el("h3", {}, "How far it is from word to word"), prose(PATHS));
   figure(root, state, { draw: (body) => drawPaths(body, state, ends),
-    caption: `Words at the bottom, layers upwards; thick: the shortest path. The convolutions see ${KERNEL} neighbours at a time. In the dilated `
-      + "ones the gap between these doubles from layer to layer, which makes the path grow like a logarithm." });
+    caption: `Words at the bottom, layers upwards; thick: the shortest path. A convolution sees ${KERNEL} neighbours. In the dilated ones `
+      + "the gap between these doubles from layer to layer, which makes the path grow like a logarithm." });
   root.append(el("h3", {}, "What it costs"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
-    caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word to each `
-      + `side; restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, through as many layers as `
-      + "that takes. The grey letters give its growth, as the table does; the numbers are counted." });
+    caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word `
+      + `to each side; restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, `
+      + "through as many layers as that takes. Grey letters give the growth, as the table does; the numbers are counted." });
 }
 
 /** The first and the last word. */
@@ -67,38 +67,42 @@ function farthest(tokens) {
 
 function drawRace(body, state, race) {
   clearInterval(race.timer);
+  race.timer = null;
   const tokens = state.run.source.tokens;
   const n = tokens.length;
   const picture = racePicture(tokens, meanWeights(state), Math.min(760, body.clientWidth));
-  const said = el("p", { class: "readout", id: "race-says", "aria-live": "polite" });
-  const place = slider({ name: "step", min: 0, max: n, step: 1, value: race.step, format: (x) => `${x} of ${n}`, onChange: (step) => stop() || show(step) });
-  const [input, output] = [place.querySelector("input"), place.querySelector("output")];
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const play = button("Play", () => (race.timer ? stop() : start()), { "data-key": "race play" });
-
-  function show(step) {
+  const result = el("p", { class: "readout", id: "race-says", "aria-live": "polite" });
+  const format = (step) => `${step} of ${n}`;
+  const control = slider({ name: "step", min: 0, max: n, step: 1, value: race.step, format, onChange: (step) => jump(step) });
+  const show = (step) => {
     race.step = step;
-    input.value = step;
-    output.textContent = `${step} of ${n}`;
+    control.querySelector("input").value = step;
+    control.querySelector("output").textContent = format(step);
     picture.update(step);
     // While it plays, a screen reader hears the end only.
-    if (!race.timer || step === n) said.textContent = raceSays(tokens, step);
-  }
-  function stop() {
+    if (!race.timer || step === n) result.textContent = raceSays(tokens, step);
+  };
+  const play = button("Play", () => (race.timer ? stop() : start()), { "data-key": "race play" });
+  const stop = () => {
     clearInterval(race.timer);
     race.timer = null;
     play.textContent = "Play";
-  }
-  function start() {
+  };
+  const start = () => {
     if (race.step >= n) show(0);
+    play.textContent = "Pause";
     race.timer = setInterval(() => {
       show(race.step + 1);
       if (race.step >= n) stop();
     }, STEP_MS);
-    play.textContent = "Pause";
-  }
+  };
+  const jump = (step) => {
+    stop();
+    show(step);
+  };
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   body.append(el("div", { class: "controls" }, isStill ? null : play,
-    button("One step", () => stop() || show((race.step + 1) % (n + 1)), { "data-key": "race step" }), place), picture.element, said);
+    button("One step", () => jump((race.step + 1) % (n + 1)), { "data-key": "race step" }), control), picture.element, result);
   show(race.step);
 }
 
@@ -123,34 +127,39 @@ function meanWeights(state) {
 function racePicture(tokens, weight, width) {
   const n = tokens.length;
   const pitch = Math.max(15, Math.min(30, 620 / n));
-  const [top, radius] = [62, Math.min(8, pitch * 0.3)];
-  const [stateX, wordX, inX, outX] = [0.17, 0.42, 0.6, 0.93].map((share) => share * width);
-  const y = (i) => top + (i + 0.5) * pitch;
+  const top = 62;
+  const grid = { top, pitch, radius: Math.min(8, pitch * 0.3), y: (i) => top + (i + 0.5) * pitch };
+  Object.assign(grid, { stateX: 0.17 * width, wordX: 0.42 * width, inX: 0.6 * width, outX: 0.93 * width });
+  const [left, right] = [recurrentHalf(tokens, grid), attentionHalf(tokens, grid, weight)];
+  const words = tokens.map((token, i) => svg("text", { x: grid.wordX, y: grid.y(i) + 4, "text-anchor": "middle",
+    class: `word ${token.kind}` }, shown(token)));
+  const element = svg("svg", { viewBox: `0 0 ${width} ${top + n * pitch + 8}`, width, height: top + n * pitch + 8, class: "race",
+    role: "img", "aria-label": `A recurrent layer computes ${n} states one by one; self-attention computes ${n} outputs in one step.` },
+  ...left.parts, ...right.parts, ...words);
+  const update = (step) => {
+    left.update(step);
+    right.update(step);
+    words.forEach((word, i) => word.classList.toggle("now", i === step - 1));
+  };
+  return { element, update };
+}
+
+/** A layer's name above its half of the picture, and the steps done so far. */
+function heading(name, x) {
+  const steps = svg("text", { x, y: 38, "text-anchor": "middle", class: "count" });
+  return { steps, parts: [svg("text", { x, y: 18, "text-anchor": "middle", class: "heading" }, name), steps] };
+}
+
+const halfOf = (token) => (shown(token).length * LETTER) / 2; // half of a word's width
+
+function recurrentHalf(tokens, { stateX, wordX, radius, y }) {
+  const title = heading("recurrent", stateX);
   const states = tokens.map((_, i) => svg("circle", { cx: stateX, cy: y(i), r: radius, class: "state" }));
   const chain = tokens.slice(1).map((_, i) => svg("path", { d: `M${stateX} ${y(i) + radius}V${y(i + 1) - radius}`, class: "edge" }));
   const inputs = tokens.map((token, i) => {
-    const start = Math.max(stateX + radius, wordX - 10 - shown(token).length * LETTER / 2);
+    const start = Math.max(stateX + radius, wordX - 10 - halfOf(token));
     return svg("path", { d: `M${start} ${y(i)}H${stateX + radius}`, class: "edge input" });
   });
-  const entries = tokens.map((token, i) => {
-    const start = Math.min(inX - 6, wordX + 10 + (shown(token).length * LETTER) / 2);
-    return svg("path", { d: `M${start} ${y(i)}H${inX - 6}`, class: "edge entry" });
-  });
-  const words = tokens.map((token, i) => svg("text", { x: wordX, y: y(i) + 4, "text-anchor": "middle", class: `word ${token.kind}` }, shown(token)));
-  const outputs = tokens.map((_, i) => svg("circle", { cx: outX, cy: y(i), r: radius, class: "state attention" }));
-  const dots = tokens.map((_, i) => svg("circle", { cx: inX, cy: y(i), r: 2.5, class: "dot" }));
-  const fan = svg("g", { class: "fan" });
-  for (let q = 0; q < n; q++)
-    for (let k = 0; k < n; k++) {
-      const w = weight(q, k);
-      if (w < 0.01) continue; // too faint to be seen, and a hundred tokens have ten thousand pairs
-      fan.append(svg("path", { d: `M${inX} ${y(k)}L${outX - radius} ${y(q)}`, "stroke-width": 0.4 + 4 * w, opacity: Math.min(1, 0.12 + 1.5 * w) }));
-    }
-  const heading = (x, text) => svg("text", { x, y: 18, "text-anchor": "middle", class: "heading" }, text);
-  const counts = [stateX, (inX + outX) / 2].map((x) => svg("text", { x, y: 38, "text-anchor": "middle", class: "count" }));
-  const element = svg("svg", { viewBox: `0 0 ${width} ${top + n * pitch + 8}`, width, height: top + n * pitch + 8, class: "race", role: "img",
-    "aria-label": `A recurrent layer computes ${n} states one after the other; self-attention computes ${n} outputs in one step.` },
-  heading(stateX, "recurrent"), heading((inX + outX) / 2, "self-attention"), ...counts, ...inputs, ...entries, ...chain, fan, ...states, ...words, ...dots, ...outputs);
   const update = (step) => {
     states.forEach((circle, i) => {
       circle.classList.toggle("done", i < step);
@@ -158,12 +167,31 @@ function racePicture(tokens, weight, width) {
     });
     chain.forEach((edge, i) => edge.classList.toggle("done", i + 1 < step));
     inputs.forEach((edge, i) => edge.classList.toggle("done", i < step));
-    words.forEach((word, i) => word.classList.toggle("now", i === step - 1));
-    [...outputs, ...entries, fan].forEach((part) => part.classList.toggle("done", step > 0));
-    counts[0].textContent = `${step} of ${n} steps`;
-    counts[1].textContent = `${Math.min(step, 1)} of 1 step`;
+    title.steps.textContent = `${step} of ${tokens.length} steps`;
   };
-  return { element, update };
+  return { parts: [...title.parts, ...inputs, ...chain, ...states], update };
+}
+
+function attentionHalf(tokens, { inX, outX, wordX, radius, y }, weight) {
+  const title = heading("self-attention", (inX + outX) / 2);
+  const entries = tokens.map((token, i) => {
+    const start = Math.min(inX - 6, wordX + 10 + halfOf(token));
+    return svg("path", { d: `M${start} ${y(i)}H${inX - 6}`, class: "edge entry" });
+  });
+  const dots = tokens.map((_, i) => svg("circle", { cx: inX, cy: y(i), r: 2.5, class: "dot" }));
+  const outputs = tokens.map((_, i) => svg("circle", { cx: outX, cy: y(i), r: radius, class: "state attention" }));
+  const fan = svg("g", { class: "fan" });
+  tokens.forEach((_, query) => tokens.forEach((_, key) => {
+    const w = weight(query, key);
+    if (w < 0.01) return; // too faint to be seen, and a hundred tokens have ten thousand pairs
+    fan.append(svg("path", { d: `M${inX} ${y(key)}L${outX - radius} ${y(query)}`, "stroke-width": 0.4 + 4 * w,
+      opacity: Math.min(1, 0.12 + 1.5 * w) }));
+  }));
+  const update = (step) => {
+    [...outputs, ...entries, fan].forEach((part) => part.classList.toggle("done", step > 0));
+    title.steps.textContent = `${Math.min(step, 1)} of 1 step`;
+  };
+  return { parts: [...title.parts, ...entries, fan, ...dots, ...outputs], update };
 }
 
 // Path lengths --------------------------------------------------------------------------------------------------------
@@ -175,20 +203,23 @@ const recurrentPath = (a, b) => ({ name: "recurrent", rows: 1, path: [[0, a], ..
 const attentionPath = (a, b, n) => ({ name: "self-attention", rows: 1, path: [[0, a], [1, b]],
   sees: ([row]) => (row === 0 ? [] : range(0, n).map((i) => [0, i])) });
 
-/** `gaps` gives the distance between neighbours in each layer. A path takes every gap that still fits, from the widest down. */
+/** `gaps` gives the distance between neighbours in each layer. From its end, a path takes each gap that still fits. */
 function convolutionPath(name, a, b, n, gaps) {
-  let left = b - a;
-  const moves = [...gaps].reverse().map((gap) => (gap <= left ? ((left -= gap), gap) : 0)).reverse();
-  const path = moves.reduce((nodes, move, i) => [...nodes, [i + 1, nodes.at(-1)[1] + move]], [[0, a]]);
-  const sees = ([row, i]) => (row === 0 ? [] : [-gaps[row - 1], 0, gaps[row - 1]].map((by) => [row - 1, i + by]).filter(([, j]) => j >= 0 && j < n));
+  const path = [[gaps.length, b]];
+  for (let row = gaps.length; row > 0; row--) {
+    const [, at] = path[0];
+    path.unshift([row - 1, at - gaps[row - 1] >= a ? at - gaps[row - 1] : at]);
+  }
+  const around = (i, gap) => [i - gap, i, i + gap].filter((j) => j >= 0 && j < n);
+  const sees = ([row, i]) => (row === 0 ? [] : around(i, gaps[row - 1]).map((j) => [row - 1, j]));
   return { name, rows: gaps.length, path, sees };
 }
 
 const range = (start, end) => Array.from({ length: Math.max(0, end - start) }, (_, i) => start + i);
 
 /** The layers that take a word's news over a distance. */
-const dilatedLayers = (distance) => Math.ceil(Math.log2(distance + 1));
-const plainLayers = (distance, width) => Math.ceil(distance / Math.floor(width / 2));
+const dilatedLayers = (distance) => Math.max(1, Math.ceil(Math.log2(distance + 1)));
+const plainLayers = (distance, width) => Math.max(1, Math.ceil(distance / Math.floor(width / 2)));
 
 function pathsBetween(a, b, n) {
   const distance = b - a;
@@ -229,9 +260,10 @@ function pathPanel({ name, rows, path, sees }, tokens, a, b, available) {
   const at = ([row, i]) => ({ cx: x(i), cy: y(row) });
   const steps = path.length - 1;
   const isSmall = n * (rows + 1) <= 1500;
-  const nodes = isSmall ? range(0, rows + 1).flatMap((row) => range(0, n).map((i) => svg("circle", { ...at([row, i]), r: 2, class: "node" }))) : [];
+  const places = isSmall ? range(0, rows + 1).flatMap((row) => range(0, n).map((i) => [row, i])) : [];
+  const nodes = places.map((node) => svg("circle", { ...at(node), r: 2, class: "node" }));
   const word = (i) => {
-    const half = (shown(tokens[i]).length * LETTER) / 2 + 2;
+    const half = halfOf(tokens[i]) + 2;
     const centre = Math.max(half, Math.min(width - half, x(i)));
     return svg("text", { x: centre, y: height - 10, "text-anchor": "middle", class: "word" }, shown(tokens[i]));
   };
@@ -262,16 +294,18 @@ function seen(node, sees) {
 
 // Table 1 -------------------------------------------------------------------------------------------------------------
 
-/** Table 1's rows: operations of a layer, sequential operations, and the longest path, as TeX and as functions of n and d. */
+/** Table 1's rows: a layer's operations, those that wait for each other, and the longest path, as TeX and as functions of n and d. */
 const LAYERS = [
-  { name: "self-attention", colour: "query", tex: "n^2 d", operations: (n, d) => n * n * d, sequential: () => 1, path: () => 1, orders: ["1", "1"] },
-  { name: "recurrent", colour: "key", tex: "n d^2", operations: (n, d) => n * d * d, sequential: (n) => n, path: (n) => n, orders: ["n", "n"] },
-  { name: "convolutional", colour: "value", tex: "k n d^2", operations: (n, d) => KERNEL * n * d * d, sequential: () => 1,
-    path: (n) => plainLayers(n - 1, KERNEL), orders: ["1", "n/k"] },
-  { name: "convolutional, dilated", tex: "k n d^2", operations: (n, d) => KERNEL * n * d * d, sequential: () => 1,
-    path: (n) => dilatedLayers(n - 1), orders: ["1", "\\log_k n"] },
-  { name: "self-attention, restricted", colour: "decoder", tex: "r n d", operations: (n, d) => Math.min(NEIGHBOURS, n) * n * d, sequential: () => 1,
-    path: (n) => plainLayers(n - 1, NEIGHBOURS), orders: ["1", "n/r"] },
+  { name: "self-attention", colour: "query", orders: ["n^2 d", "1", "1"],
+    operations: (n, d) => n * n * d, sequential: () => 1, path: () => 1 },
+  { name: "recurrent", colour: "key", orders: ["n d^2", "n", "n"],
+    operations: (n, d) => n * d * d, sequential: (n) => n, path: (n) => n },
+  { name: "convolutional", colour: "value", orders: ["k n d^2", "1", "n/k"],
+    operations: (n, d) => KERNEL * n * d * d, sequential: () => 1, path: (n) => plainLayers(n - 1, KERNEL) },
+  { name: "convolutional, dilated", colour: null, orders: ["k n d^2", "1", "\\log_k n"],
+    operations: (n, d) => KERNEL * n * d * d, sequential: () => 1, path: (n) => dilatedLayers(n - 1) },
+  { name: "self-attention, restricted", colour: "decoder", orders: ["r n d", "1", "n/r"],
+    operations: (n, d) => Math.min(NEIGHBOURS, n) * n * d, sequential: () => 1, path: (n) => plainLayers(n - 1, NEIGHBOURS) },
 ];
 
 const LONGEST = 12; // the slider's end: two to this power
@@ -283,8 +317,8 @@ function drawCosts(body, state, costs) {
   const [table, chart] = [el("div", { class: "scroller" }), el("div", { class: "cost-chart" })];
   const said = el("p", { id: "cost-says", "aria-live": "polite" });
   // The slider moves in powers of two; what it says is the whole number that is used.
-  const length = slider({ name: "n, the tokens of the sentence", min: 1, max: LONGEST, step: 0.01, value: Math.log2(costs.n), key: "costs n",
-    format: (x) => count(2 ** x), onChange: (x) => show(Math.round(2 ** x)) });
+  const length = slider({ name: "n, the tokens of the sentence", key: "costs n", min: 1, max: LONGEST, step: 0.01,
+    value: Math.log2(costs.n), format: (x) => count(2 ** x), onChange: (x) => show(Math.round(2 ** x)) });
   const reset = (n) => {
     length.querySelector("input").value = Math.log2(n);
     length.querySelector("output").textContent = count(n);
@@ -310,20 +344,23 @@ function costSays(n, d) {
 }
 
 function costTable(n, d) {
-  const cell = (tex, value) => el("td", { class: "number", "data-value": value }, el("span", { class: "order" }, formula(tex)), count(value));
+  const heads = ["layer", "operations", "in sequence", "longest path"];
+  const order = (tex) => el("span", { class: "order" }, formula(tex));
+  const cell = (tex, value) => el("td", { class: "number", "data-value": value }, order(tex), count(value));
+  const row = ({ name, orders, operations, sequential, path }) => el("tr", { "data-layer": name }, el("th", { scope: "row" }, name),
+    [operations(n, d), sequential(n), path(n)].map((value, i) => cell(orders[i], value)));
   return el("table", { class: "costs" },
-    el("thead", {}, el("tr", {}, ["layer", "operations", "in sequence", "longest path"].map((name, i) => el("th", { class: i ? "number" : null, scope: "col" }, name)))),
-    el("tbody", {}, LAYERS.map(({ name, tex, operations, sequential, path, orders }) => el("tr", { "data-layer": name },
-      el("th", { scope: "row" }, name), cell(tex, operations(n, d)), cell(orders[0], sequential(n)), cell(orders[1], path(n))))));
+    el("thead", {}, el("tr", {}, heads.map((name, i) => el("th", { class: i ? "number" : null, scope: "col" }, name)))),
+    el("tbody", {}, LAYERS.map(row)));
 }
 
 function costChart(root, n, d) {
   const lengths = range(0, 2 * LONGEST + 1).map((i) => 2 ** (i / 2)).filter((x) => x >= 2);
-  const drawn = LAYERS.filter(({ colour }) => colour);
+  const drawn = LAYERS.filter(({ colour }) => colour); // the dilated ones cost what the others do
   const ends = [lengths[0], lengths.at(-1)];
   const highest = Math.max(...drawn.map(({ operations }) => operations(ends[1], d)));
+  const series = drawn.map(({ name, colour, operations }) => ({ name, colour, points: lengths.map((x) => [x, operations(x, d)]) }));
+  const here = { name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] };
   lineChart(root, { x: "n, tokens", y: "operations of a layer", logX: true, logY: true, height: 260, domainX: ends,
-    series: drawn.map(({ name, colour, operations }) => ({ name, colour, points: lengths.map((x) => [x, operations(x, d)]) }))
-      .concat([{ name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] }]),
-    marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
+    series: [...series, here], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
 }

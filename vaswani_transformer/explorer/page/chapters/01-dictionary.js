@@ -1,10 +1,11 @@
 // Chapter 1: attention as a dictionary that answers with a blend; first with colours in a plane, then with a real query.
 import { bars } from "../lib/charts.js";
 import { colour } from "../lib/colours.js";
+import { project } from "../lib/components.js";
 import { attentionPicker, slider, tokenRow } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
-import { norm, softmax, Tensor, times } from "../lib/tensors.js";
+import { softmax, Tensor, times } from "../lib/tensors.js";
 
 export default { id: "dictionary", number: 1, title: "Attention is a soft dictionary", paper: "section 3.2", render };
 
@@ -41,17 +42,17 @@ const HARD = 0; // the temperature at which only the best key counts
 
 function render(root, state) {
   const toy = { query: [1.1, 1.05], temperature: 1 };
-  const real = { query: null, temperature: 1 };
+  const real = { query: null, attention: null, temperature: 1 };
   root.append(prose(TEXT));
   figure(root, state, { wide: true, draw: (body) => drawPlane(body, toy),
     caption: "Five keys and their values. A longer query asks with more emphasis: twice as far in the same direction does what half the "
       + "temperature does. Colours are mixed number by number, in CIELAB." });
   root.append(el("h3", {}, "The same with a word of the sentence"), prose(WHY));
   state.on("run", () => (real.query = null));
-  state.on("select", () => (real.query = null));
-  const lookup = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawLookup(body, state, real, () => lookup.redraw()),
-    caption: el("span", {}, "Circles: the values of this head, as large as their weight. Diamond: the blend that the head hands on. The dotted "
-      + "line is the blend at every other temperature, from the best key's value alone to the mean of all. Colour stands for place.") });
+  const lookup = figure(root, state, { on: ["run", "select"], wide: true,
+    draw: (body) => drawLookup(body, state, real, () => lookup.redraw()),
+    caption: "Circles: the values of this head, as large as their weight. Diamond: the blend that the head hands on. The dotted line is "
+      + "the blend at every other temperature, from the best key's value alone to the mean of all. Colour stands for place." });
 }
 
 /** Weights of some scores at a temperature; at 0 the highest takes all. */
@@ -63,6 +64,13 @@ function weightsOf(scores, temperature) {
 
 const columnsNamed = (left, right) => el("p", { class: "note columns-named" }, el("span", {}, left), el("span", {}, right));
 const temperatureText = (t) => (t === HARD ? "0: hard lookup" : number(t, 2));
+
+/** A slider for `settings.temperature`; its left end is the hard lookup. */
+const temperatureSlider = (name, settings, onChange) => slider({ name: "temperature", key: `${name} temperature`,
+  min: HARD, max: 4, step: 0.05, value: settings.temperature, format: temperatureText, onChange: (temperature) => {
+    settings.temperature = temperature;
+    onChange();
+  } });
 const dot = ([a, b], [c, d]) => a * c + b * d;
 
 // The plane -----------------------------------------------------------------------------------------------------------
@@ -86,12 +94,10 @@ function drawPlane(body, toy) {
   const said = el("p", { class: "answer", id: "plane-says", "aria-live": "polite" });
   const swatch = el("span", { class: "blend", role: "img", "aria-label": "the answer" });
   const plane = el("div", { class: "plane" }, field, drawing.element);
-  const heat = slider({ name: "temperature", min: 0, max: 4, step: 0.05, value: toy.temperature, key: "plane temperature", format: temperatureText,
-    onChange: (t) => {
-      toy.temperature = t;
-      paintField(field, values, t);
-      show();
-    } });
+  const heat = temperatureSlider("plane", toy, () => {
+    paintField(field, values, toy.temperature);
+    show();
+  });
   body.append(el("div", { class: "dictionary" }, plane,
     el("div", { class: "reading" }, el("div", { class: "controls" }, heat), table, el("div", { class: "result" }, swatch, said))));
   const show = () => {
@@ -104,7 +110,7 @@ function drawPlane(body, toy) {
     table.replaceChildren(columnsNamed("key → value", "q·k → weight"));
     bars(table, KEYS.map(({ name, colour }, i) => ({ name: `k${"₁₂₃₄₅"[i]} → ${name}`, value: weights[i], colour,
       text: `${number(scores[i], 2)} → ${percent(weights[i])}` })), { largest: 1, label: "Keys with q·k and weight" });
-    Object.assign(plane, { scores, weights: [...weights] });
+    Object.assign(plane, { query: toy.query, scores, weights: [...weights] });
   };
   paintField(field, values, toy.temperature);
   show();
@@ -131,55 +137,66 @@ function paintField(canvas, values, temperature) {
   context.putImageData(image, 0, 0);
 }
 
+const place = ([x, y]) => [200 + (x / REACH) * 200, 200 - (y / REACH) * 200];
+const within = (x) => Math.max(-REACH * 0.96, Math.min(REACH * 0.96, x));
+
 /** Keys, and a query that is moved by pointer and arrow keys; `onMove` gets its place. */
 function planePicture(toy, onMove) {
-  const { d3 } = window;
-  const picture = d3.create("svg").attr("viewBox", "0 0 400 400").attr("role", "group").attr("aria-label", "A plane with five keys and a query");
-  const place = ([x, y]) => [200 + (x / REACH) * 200, 200 - (y / REACH) * 200];
-  const within = (x) => Math.max(-REACH * 0.96, Math.min(REACH * 0.96, x));
-  const queryAt = (event) => {
-    const [x, y] = d3.pointer(event, picture.node());
-    return [within(((x - 200) / 200) * REACH), within(((200 - y) / 200) * REACH)];
-  };
+  const picture = window.d3.create("svg").attr("viewBox", "0 0 400 400").attr("role", "group")
+    .attr("aria-label", "A plane with five keys and a query");
   picture.append("path").attr("class", "axes").attr("d", "M0 200H400M200 0V400");
   const threads = KEYS.map(({ at }) => picture.append("line").attr("class", "thread").attr("x1", place(at)[0]).attr("y1", place(at)[1]));
   const arrow = picture.append("line").attr("class", "arrow").attr("x1", 200).attr("y1", 200);
-  KEYS.forEach(({ name, colour: c, at }, i) => {
-    const [x, y] = place(at);
-    const key = picture.append("g").attr("class", "key").attr("transform", `translate(${x},${y})`);
-    key.append("circle").attr("r", 11).attr("fill", colour(c));
-    key.append("text").attr("y", at[1] > 0 ? -17 : 27).attr("text-anchor", "middle").text(`k${"₁₂₃₄₅"[i]} ${name}`);
-  });
-  const query = picture.append("g").attr("class", "query").attr("tabindex", 0).attr("role", "slider").attr("data-key", "plane query");
-  query.attr("aria-label", "the query; move it with the arrow keys").attr("aria-valuenow", 0);
+  KEYS.forEach((key, i) => drawKey(picture, key, i));
+  const query = picture.append("g").attr("class", "query").attr("tabindex", 0).attr("role", "slider").attr("data-key", "plane query")
+    .attr("aria-label", "the query; move it with the arrow keys").attr("aria-valuenow", 0);
   query.append("circle").attr("class", "handle").attr("r", 26);
   const ring = query.append("circle").attr("class", "ring").attr("r", 13);
   query.append("text").attr("x", 20).attr("y", 5).text("q");
+  moveByPointer(picture, query, onMove);
+  moveByKeys(query, toy, onMove);
+  const update = (weights, answer) => {
+    const [x, y] = place(toy.query);
+    query.attr("transform", `translate(${x},${y})`).attr("aria-valuetext", `at ${toy.query.map((c) => number(c, 2)).join(", ")}`);
+    ring.attr("fill", answer);
+    arrow.attr("x2", x).attr("y2", y);
+    threads.forEach((thread, i) => thread.attr("x2", x).attr("y2", y).attr("stroke-width", 14 * weights[i])
+      .attr("opacity", weights[i] < 0.005 ? 0 : 0.75));
+  };
+  return { element: picture.node(), update };
+}
+
+function drawKey(picture, { name, colour: c, at }, i) {
+  const key = picture.append("g").attr("class", "key").attr("transform", `translate(${place(at)})`);
+  key.append("circle").attr("r", 11).attr("fill", colour(c));
+  key.append("text").attr("y", at[1] > 0 ? -17 : 27).attr("text-anchor", "middle").text(`k${"₁₂₃₄₅"[i]} ${name}`);
+}
+
+function moveByPointer(picture, query, onMove) {
   let isDragged = false;
+  const move = (event) => {
+    const [x, y] = window.d3.pointer(event, picture.node());
+    onMove([within((x / 200 - 1) * REACH), within((1 - y / 200) * REACH)]);
+  };
   picture.on("pointerdown", (event) => {
     // A finger that starts elsewhere scrolls the page; a mouse moves the query from anywhere.
     if (event.pointerType === "touch" && !query.node().contains(event.target)) return;
     isDragged = true;
     picture.node().setPointerCapture(event.pointerId);
-    onMove(queryAt(event));
+    move(event);
   });
-  picture.on("click", (event) => onMove(queryAt(event)));
-  picture.on("pointermove", (event) => isDragged && onMove(queryAt(event)));
+  picture.on("pointermove", (event) => isDragged && move(event));
   picture.on("pointerup pointercancel", () => (isDragged = false));
+  picture.on("click", move);
+}
+
+function moveByKeys(query, toy, onMove) {
   query.on("keydown", (event) => {
     const move = { ArrowUp: [0, STEP], ArrowDown: [0, -STEP], ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0] }[event.key];
     if (!move) return;
     event.preventDefault();
     onMove(toy.query.map((x, axis) => within(x + move[axis])));
   });
-  const update = (weights, answer) => {
-    const [x, y] = place(toy.query);
-    query.attr("transform", `translate(${x},${y})`).attr("aria-valuetext", `at ${toy.query.map((c) => number(c, 2)).join(", ")}`);
-    ring.attr("fill", answer);
-    arrow.attr("x2", x).attr("y2", y);
-    threads.forEach((thread, i) => thread.attr("x2", x).attr("y2", y).attr("stroke-width", 14 * weights[i]).attr("opacity", weights[i] < 0.005 ? 0 : 0.75));
-  };
-  return { element: picture.node(), update };
 }
 
 // A real lookup -------------------------------------------------------------------------------------------------------
@@ -190,19 +207,20 @@ function drawLookup(body, state, real, redraw) {
   const { rows, columns } = state.tokens();
   const { stack, kind, head } = state.selection;
   const [weights, scores, values] = ["weights", "scores", "value"].map((name) => state.tensor(name).part(head));
+  const attention = `${stack}.${kind}`;
+  if (real.attention !== attention) Object.assign(real, { attention, query: null }); // other tokens ask
   real.query = Math.min(real.query ?? telling(weights), rows.length - 1);
   const isCausal = stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false;
   const row = [...scores.part(real.query).data].map((score, key) => (isCausal && key > real.query ? -Infinity : score));
   const plane = project(values);
   const [list, picture] = [el("div"), el("div", { class: "values" })];
   const said = el("p", { id: "lookup-says", "aria-live": "polite" });
-  const heat = slider({ name: "temperature", min: 0, max: 4, step: 0.05, value: real.temperature, key: "lookup temperature", format: temperatureText,
-    onChange: (t) => {
-      real.temperature = t;
-      show();
-    } });
+  const heat = temperatureSlider("lookup", real, () => show());
   body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "who asks"),
-    tokenRow({ name: "query token", tokens: rows, value: real.query, onSelect: (i) => { real.query = i; redraw(); } })),
+    tokenRow({ name: "query token", tokens: rows, value: real.query, onSelect: (i) => {
+      real.query = i;
+      redraw();
+    } })),
   el("div", { class: "controls" }, heat), el("div", { class: "dictionary" }, picture, el("div", { class: "reading" }, list)), said);
   const show = () => {
     const shares = weightsOf(row, real.temperature);
@@ -241,8 +259,8 @@ function listAnswers(root, { columns, row, shares, plane }) {
   const reach = reachOf(plane.points);
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]);
   const listed = new Set(order.slice(0, columns.length > MOST_BARS ? MOST_BARS - 1 : MOST_BARS));
-  const items = [...listed].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i], colour: valueColour(plane.points[i], reach),
-    text: row[i] === -Infinity ? "masked" : `${number(row[i], 2)} → ${percent(shares[i])}` }));
+  const items = [...listed].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i],
+    colour: valueColour(plane.points[i], reach), text: row[i] === -Infinity ? "masked" : `${number(row[i], 2)} → ${percent(shares[i])}` }));
   if (listed.size < columns.length) {
     const rest = order.slice(listed.size).reduce((sum, i) => sum + shares[i], 0);
     items.push({ name: `${columns.length - listed.size} others`, value: rest, colour: "soft", text: percent(rest) });
@@ -258,26 +276,31 @@ function valuePicture({ columns, row, shares, plane, width }) {
   const size = Math.max(240, Math.min(520, width));
   const { points } = plane;
   const reach = reachOf(points);
-  const place = scaleTo(points, size);
-  const picture = d3.create("svg").attr("viewBox", `0 0 ${size} ${size}`).attr("width", size).attr("height", size).attr("role", "img")
-    .attr("aria-label", `The values of ${points.length} tokens in two dimensions, and their blend among them`);
+  const toPixels = scaleTo(points, size);
+  const picture = d3.create("svg").attr("viewBox", `0 0 ${size} ${size}`).attr("width", size).attr("height", size)
+    .attr("role", "img").attr("aria-label", `The values of ${points.length} tokens in two dimensions, and their blend among them`);
   const output = mixPoints(points, shares);
-  const [ox, oy] = place(output);
+  const [ox, oy] = toPixels(output);
   const temperatures = d3.range(-2.4, 3, 0.06).map((x) => 10 ** x);
-  picture.append("path").attr("class", "trail").attr("d", d3.line()(temperatures.map((t) => place(mixPoints(points, weightsOf(row, t))))));
-  points.forEach((point, i) => {
-    const [x, y] = place(point);
-    const shade = valueColour(point, reach);
-    if (shares[i] >= 0.005) picture.append("line").attr("x1", x).attr("y1", y).attr("x2", ox).attr("y2", oy).attr("stroke", shade)
-      .attr("stroke-width", 1 + 9 * shares[i]).attr("opacity", 0.55).attr("stroke-linecap", "round");
-    picture.append("circle").attr("cx", x).attr("cy", y).attr("r", 4 + 13 * Math.sqrt(shares[i])).attr("fill", shade)
-      .attr("class", row[i] === -Infinity ? "value masked" : "value").append("title").text(`${shown(columns[i])}: ${percent(shares[i])}`);
-  });
+  const trail = temperatures.map((t) => toPixels(mixPoints(points, weightsOf(row, t))));
+  picture.append("path").attr("class", "trail").attr("d", d3.line()(trail));
+  points.forEach((point, i) => drawValue(picture, { from: toPixels(point), to: [ox, oy], share: shares[i], shade: valueColour(point, reach),
+    isMasked: row[i] === -Infinity, text: shown(columns[i]) }));
   picture.append("path").attr("class", "output").attr("d", d3.symbol(d3.symbolDiamond, 190)()).attr("transform", `translate(${ox},${oy})`)
     .attr("fill", valueColour(output, reach));
-  labelPoints(picture, points.map((point, i) => ({ at: place(point), text: shown(columns[i]), share: shares[i] })), { at: [ox, oy] }, size);
+  const names = points.map((point, i) => ({ at: toPixels(point), text: shown(columns[i]), share: shares[i] }));
+  labelPoints(picture, names, [ox, oy], size);
   return picture.node();
 }
+
+function drawValue(picture, { from: [x, y], to: [ox, oy], share, shade, isMasked, text }) {
+  if (share >= 0.005) picture.append("line").attr("x1", x).attr("y1", y).attr("x2", ox).attr("y2", oy).attr("stroke", shade)
+    .attr("stroke-width", 1 + 9 * share).attr("opacity", 0.55).attr("stroke-linecap", "round");
+  picture.append("circle").attr("cx", x).attr("cy", y).attr("r", radiusOf(share)).attr("fill", shade)
+    .attr("class", isMasked ? "value masked" : "value").append("title").text(`${text}: ${percent(share)}`);
+}
+
+const radiusOf = (share) => 4 + 13 * Math.sqrt(share);
 
 /** Places of the plane -> pixels, with one scale for both axes, so that distances are true. */
 function scaleTo(points, size) {
@@ -289,13 +312,13 @@ function scaleTo(points, size) {
 }
 
 /** Names beside the points, the weightiest first; a name that would cover another is left out (the list has it). */
-function labelPoints(picture, points, output, size) {
-  const taken = [{ x0: output.at[0] - 12, x1: output.at[0] + 12, y0: output.at[1] - 12, y1: output.at[1] + 12 }];
+function labelPoints(picture, points, [ox, oy], size) {
+  const taken = [{ x0: ox - 12, x1: ox + 12, y0: oy - 12, y1: oy + 12 }];
   points.forEach(({ at: [x, y] }) => taken.push({ x0: x - 4, x1: x + 4, y0: y - 4, y1: y + 4 }));
   const isFree = (box) => box.x0 >= 0 && box.x1 <= size && box.y0 >= 0 && box.y1 <= size
     && taken.every((other) => box.x1 < other.x0 || box.x0 > other.x1 || box.y1 < other.y0 || box.y0 > other.y1);
   for (const { at: [x, y], text, share } of [...points].sort((a, b) => b.share - a.share)) {
-    const [width, gap] = [text.length * 6.9 + 2, 7 + 13 * Math.sqrt(share)];
+    const [width, gap] = [text.length * 6.9 + 2, radiusOf(share) + 3];
     const corners = [[x + gap, y - 7], [x - gap - width, y - 7], [x - width / 2, y - gap - 14], [x - width / 2, y + gap]];
     const corner = corners.find(([a, b]) => isFree({ x0: a, x1: a + width, y0: b, y1: b + 14 }));
     if (!corner) continue;
@@ -318,46 +341,4 @@ function distanceSays(state, shares, values, { query, temperature }) {
   const largest = mixed.reduce((worst, x, i) => Math.max(worst, Math.abs(x - recorded[i])), 0);
   return temperature === 1 ? `At temperature 1 this is the model's own: the largest difference is ${number(largest, 2)}.`
     : `The model's own blend is at temperature 1; this one is away from it by up to ${number(largest)}.`;
-}
-
-// Principal components ------------------------------------------------------------------------------------------------
-
-const ROUNDS = 300;
-
-/** The two directions in which the rows of `values` [n, d] differ most: a place for each row, and the share of the variance. */
-function project(values) {
-  const [n, d] = values.shape;
-  const mean = Array.from({ length: d }, (_, c) => values.data.reduce((sum, x, i) => (i % d === c ? sum + x : sum), 0) / n);
-  const centred = Array.from({ length: n }, (_, r) => mean.map((m, c) => values.data[r * d + c] - m));
-  const total = centred.reduce((sum, row) => sum + norm(row) ** 2, 0);
-  if (total < 1e-12) return { points: centred.map(() => [0, 0]), share: 1 };
-  const axes = components(centred, d);
-  const points = centred.map((row) => axes.map((axis) => inner(row, axis)));
-  return { points, share: points.reduce((sum, point) => sum + norm(point) ** 2, 0) / total };
-}
-
-const inner = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
-
-/** Two orthogonal axes, the longer first, by applying the rows' covariance to two vectors again and again. */
-function components(rows, d) {
-  let axes = [0, 1].map((shift) => Array.from({ length: d }, (_, c) => Math.cos((c + 1) * (shift + 1))));
-  for (let round = 0; round < ROUNDS; round++) {
-    axes = axes.map((axis) => {
-      const next = new Array(d).fill(0);
-      for (const row of rows) {
-        const along = inner(row, axis);
-        for (let c = 0; c < d; c++) next[c] += along * row[c];
-      }
-      return next;
-    });
-    axes[0] = unit(axes[0]);
-    const along = inner(axes[1], axes[0]);
-    axes[1] = unit(axes[1].map((x, c) => x - along * axes[0][c]));
-  }
-  return axes;
-}
-
-function unit(vector) {
-  const length = norm(vector);
-  return length < 1e-12 ? vector.map(() => 0) : vector.map((x) => x / length);
 }

@@ -5,6 +5,7 @@ import { Problem } from "../lib/data.js";
 import { count, el, formula, number, prose } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
+import { columnsOf, fitError, frequencies, rotationError, sinusoids, turn } from "../lib/positions.js";
 import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
 
 export default { id: "positions", number: 4, title: "Where a word stands", paper: "section 3.5", render };
@@ -23,7 +24,8 @@ const CLOCKS = String.raw`
 <p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
   they tell the position as hours, minutes and seconds tell the time. And to go \(k\) words further is to turn each hand by an angle that
   depends on \(k\) alone, not on where you are:</p>
-\[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt] M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
+\[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt]
+  M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
 <p>So “three words back” is one and the same linear map everywhere in the sentence, and linear maps are what a layer's matrices can
   learn. Move the shift \(k\), then the position: the angle between the hands stays.</p>`;
 
@@ -46,25 +48,28 @@ const SHOWN = 128; // positions, where the model has no table to show
 const FACES = 8; // clocks
 
 function render(root, state) {
-  const settings = { token: 1, stack: "encoder", row: 0, shift: 3, position: 5, pair: 0, measure: "dot product" };
+  const settings = { token: 1, stack: "encoder", row: 40, shift: 3, position: 5, pair: 0, measure: "dot product" };
   const beyond = { answer: null, problem: null, isAsked: false };
   state.on("run", () => {
-    Object.assign(settings, { token: Math.min(1, state.run.source.tokens.length - 1), stack: "encoder" });
+    Object.assign(settings, { token: 1, stack: "encoder" });
     Object.assign(beyond, { answer: null, problem: null, isAsked: false });
   });
   root.append(prose(TEXT));
-  figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings), caption: "Orange is negative, blue positive." });
+  figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
+    caption: "Orange is negative, blue positive. In the large map each row is what is added at one position." });
   const aboutShift = el("div");
-  state.on("model", () => aboutShift.replaceChildren(prose(kindOf(state) === "learned" ? LEARNED : CLOCKS)));
-  root.append(el("h3", {}, "A shift is a rotation"), aboutShift);
-  figure(root, state, { wide: true, draw: (body) => (kindOf(state) === "learned" ? drawFit(body, state) : drawClocks(body, state, settings)) });
+  root.append(aboutShift);
+  state.on("model", () => aboutShift.replaceChildren(...(kindOf(state) === "learned"
+    ? [el("h3", {}, "Is a shift a rotation?"), prose(LEARNED)] : [el("h3", {}, "A shift is a rotation"), prose(CLOCKS)])));
+  figure(root, state, { wide: true,
+    draw: (body) => (kindOf(state) === "learned" ? drawFit(body, state) : drawClocks(body, state, settings)) });
   root.append(el("h3", {}, "What is near, what is far"), prose(SIMILARITY));
   figure(root, state, { wide: true, draw: (body) => drawSimilarity(body, state, settings),
     caption: "Choose a row of the map: the chart shows it as a curve." });
   root.append(el("h3", {}, "Beyond the lengths it knows"), prose(BEYOND));
   const asked = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => asked.redraw()),
-    caption: "Mean log-probability of a token, teacher-forced. Saying the same thing eight times is strange in itself, so a fall here is not the "
-      + "positions' fault alone; what a model makes of lengths that it has seen is the left end of the curve." });
+    caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
+      + "the positions' fault alone. The dashed line is the longest translation in training." });
 }
 
 const kindOf = (state) => state.model.config.position_encoding;
@@ -75,27 +80,41 @@ function table(state) {
   return kindOf(state) === "none" ? sinusoids(SHOWN, d_model) : state.modelTensors.get("positions");
 }
 
-const absent = (state) => (kindOf(state) === "none"
-  ? el("p", { class: "notice" }, "This checkpoint adds no positions: all it can know of the order comes through the decoder's mask. What is shown here "
-    + "are the paper's sinusoids, as they would be at this width.") : null);
+const isConcatenated = (state) => kindOf(state) !== "none" && state.model.config.position_layout === "concatenated";
+
+/** Where what is shown is not this model's, or not in the paper's order. */
+function noteOf(state) {
+  const text = kindOf(state) === "none" ? "This checkpoint adds no positions; these are the paper's, at its width."
+    : isConcatenated(state) ? "This checkpoint keeps all sines in the first half and all cosines in the second." : null;
+  return text ? el("p", { class: "note" }, text) : "";
+}
+
+const NONE = "This checkpoint adds nothing: all that it can know of the order comes through the decoder's mask.";
 
 // What is added -------------------------------------------------------------------------------------------------------
 
+/** Does `redraw`, and focuses what had the focus before, drawn anew. */
+function keepFocus(root, redraw) {
+  const focused = document.activeElement?.dataset?.key;
+  redraw();
+  if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
 function drawSum(body, state, settings) {
   const place = el("div");
-  body.append(el("div", { class: "controls" }, choice({ name: "what enters", options: [["encoder", "the encoder"], ["decoder", "the decoder"]],
-    value: settings.stack, onChange: (stack) => {
-      Object.assign(settings, { stack, token: 0 });
-      show();
-    } })), place);
+  const stacks = [["encoder", "the encoder"], ["decoder", "the decoder"]];
+  const chosen = choice({ name: "what enters", options: stacks, value: settings.stack, onChange: (stack) => {
+    Object.assign(settings, { stack, token: 0 });
+    show();
+  } });
+  body.append(el("div", { class: "controls" }, chosen), place);
   const show = () => {
     place.replaceChildren();
     showSum(place, state, settings, show);
   };
   show();
-  body.append(el("h4", {}, `All positions: ${table(state).shape.join(" × ")}`), absent(state) ?? "");
-  const map = heatmap(body, table(state), { scale: "signed", label: "Position encoding", rowName: "position", columnName: "component",
-    hint: "Each row is what is added at one position; each column is one component." });
+  body.append(el("h4", {}, `All positions: ${table(state).shape.join(" × ")}`), noteOf(state));
+  const map = heatmap(body, table(state), { scale: "signed", label: "Position encoding", rowName: "position", columnName: "component" });
   map.id = "position-table";
 }
 
@@ -112,9 +131,7 @@ function showSum(root, state, settings, redraw) {
   const { embedding, position, sum } = parts(state, settings);
   root.append(tokenRow({ name: "token", tokens, value: settings.token, onSelect: (i) => {
     settings.token = i;
-    const focused = document.activeElement?.dataset?.key;
-    redraw();
-    if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    keepFocus(root, redraw);
   } }));
   const stacked = new Tensor([3, sum.length], Float32Array.from([...embedding, ...position, ...sum]));
   const names = ["embedding", "+ position", "= input"];
@@ -125,137 +142,115 @@ function showSum(root, state, settings, redraw) {
   const lengths = [embedding, position, sum].map(norm);
   const list = el("div", { class: "lengths" });
   root.append(list);
-  bars(list, ["embedding", "position", "their sum"].map((name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] })), { label: "Lengths (norms)" });
+  const bar = (name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] });
+  bars(list, ["embedding", "position", "their sum"].map(bar), { label: "Lengths (norms)" });
   root.append(el("p", { class: "note", id: "position-angle", "aria-live": "polite" }, angleSays(embedding, position, lengths)));
 }
 
 function angleSays(embedding, position, [first, second, sum]) {
-  if (!second || !first) return `The vectors' lengths: ${number(first)} and ${number(second)}; nothing turns where one of them is 0.`;
+  if (!second) return NONE;
+  if (!first) return "This token has no embedding of its own, it is zero: what enters is the position alone.";
   const cosine = embedding.reduce((total, x, c) => total + x * position[c], 0) / (first * second);
-  const angle = `Lengths ${number(first)} and ${number(second)} at an angle of ${Math.round((Math.acos(cosine) * 180) / Math.PI)}° give ${number(sum)}.`;
-  return Math.abs(cosine) < 0.25 ? `${angle} Near to a right angle, as most vectors are in so many dimensions: neither hides the other.` : angle;
+  const angle = Math.round((Math.acos(cosine) * 180) / Math.PI);
+  const result = `Lengths ${number(first)} and ${number(second)} at an angle of ${angle}° give ${number(sum)}.`;
+  const isNearlyRight = Math.abs(cosine) < 0.25;
+  return isNearlyRight ? `${result} Near to a right angle, as most vectors are in so many dimensions: neither hides the other.` : result;
 }
 
 // The rotation --------------------------------------------------------------------------------------------------------
 
-/** The paper's table, for any length and width. */
-function sinusoids(length, width) {
-  const half = width / 2;
-  const value = (p, c) => (c % 2 ? Math.cos : Math.sin)(p / 10000 ** (Math.floor(c / 2) / half));
-  return new Tensor([length, width], Float32Array.from({ length: length * width }, (_, i) => value(Math.floor(i / width), i % width)));
-}
-
-/** Where the sine and the cosine of pair i are. */
-function pairOf(state, i) {
-  const { d_model, position_layout } = state.model.config;
-  return position_layout === "concatenated" && kindOf(state) !== "none" ? [i, i + d_model / 2] : [2 * i, 2 * i + 1];
-}
-
-/** The pairs' frequencies, in radians per position. Some toolkits divide by d/2 − 1 instead of d/2: the table says which. */
-function frequencies(state) {
-  const half = state.model.config.d_model / 2;
-  const rows = table(state);
-  const [sine, cosine] = pairOf(state, half - 1);
-  const last = rows.shape[0] - 1;
-  const turned = Math.atan2(rows.at(last, sine), rows.at(last, cosine)) - Math.atan2(rows.at(0, sine), rows.at(0, cosine));
-  const exponents = [half, half - 1].map((divisor) => (half - 1) / divisor);
-  const off = (exponent) => Math.abs(turned - last * 10000 ** -exponent);
-  const divisor = off(exponents[0]) <= off(exponents[1]) ? half : half - 1;
-  return Array.from({ length: half }, (_, i) => 10000 ** (-i / divisor));
-}
-
-/** The largest |PE(pos + k) − M_k PE(pos)| over all positions and components. */
-function rotationError(state, rows, omegas, k) {
-  let largest = 0;
-  omegas.forEach((omega, i) => {
-    const [sine, cosine] = pairOf(state, i);
-    const [c, s] = [Math.cos(k * omega), Math.sin(k * omega)];
-    for (let p = 0; p + k < rows.shape[0]; p++) {
-      const [x, y] = [rows.at(p, sine), rows.at(p, cosine)];
-      largest = Math.max(largest, Math.abs(rows.at(p + k, sine) - (c * x + s * y)), Math.abs(rows.at(p + k, cosine) - (c * y - s * x)));
-    }
-  });
-  return largest;
-}
-
 function drawClocks(body, state, settings) {
   const rows = table(state);
-  const omegas = frequencies(state);
+  const omegas = frequencies(rows, isConcatenated(state));
   const last = rows.shape[0] - 1;
-  settings.shift = Math.min(settings.shift, last);
-  settings.position = Math.min(settings.position, last - settings.shift);
+  const widest = Math.min(64, last);
+  settings.shift = Math.min(settings.shift, widest);
   settings.pair = Math.min(settings.pair, omegas.length - 1);
-  const [faces, told] = [el("div", { class: "clocks", role: "group", "aria-label": "Pairs as clocks" }), el("div", { class: "side-by-side" })];
-  const move = (name, change) => slider({ name, ...change, format: (x) => count(x), step: 1 });
-  const position = move("position", { min: 0, max: last - settings.shift, value: settings.position, onChange: (x) => show({ position: x }) });
-  const shift = move("shift k", { min: 0, max: Math.min(64, last), value: settings.shift, onChange: (x) => show({ shift: x }) });
-  const pair = move("pair i", { min: 0, max: omegas.length - 1, value: settings.pair, onChange: (x) => show({ pair: x }) });
+  const move = (name, setting, max) => slider({ name, min: 0, max, step: 1, value: settings[setting], format: count,
+    onChange: (x) => show({ [setting]: x }) });
+  const [shift, position] = [move("shift k", "shift", widest), move("position", "position", last)];
+  const pair = move("pair i", "pair", omegas.length - 1);
+  const faces = el("div", { class: "clocks", role: "group", "aria-label": "Pairs as clocks" });
+  const told = el("div", { class: "side-by-side" });
+  const show = (change = {}) => {
+    Object.assign(settings, change);
+    settings.position = Math.min(settings.position, last - settings.shift);
+    set(position, settings.position, last - settings.shift);
+    set(pair, settings.pair);
+    const chosen = { ...settings, rows, omegas, columns: (i) => columnsOf(i, rows.shape[1], isConcatenated(state)) };
+    const clocks = facesOf(omegas.length, settings.pair).map((i) => clock(i, chosen, () => show({ pair: i })));
+    keepFocus(faces, () => faces.replaceChildren(...clocks));
+    told.replaceChildren(blockOf(chosen), allBlocks(chosen, rotationError(rows, omegas, settings.shift, isConcatenated(state))));
+  };
   const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
     " the pair k words further; between them the angle that the matrix turns by.");
-  body.append(absent(state) ?? "", el("div", { class: "controls" }, shift, position, pair), faces, legend, told);
-  const set = (control, value) => {
-    control.querySelector("input").value = value;
-    control.querySelector("output").textContent = count(value);
-  };
-  function show(change = {}) {
-    const focused = document.activeElement?.dataset?.key;
-    Object.assign(settings, change);
-    position.querySelector("input").max = last - settings.shift;
-    settings.position = Math.min(settings.position, last - settings.shift);
-    set(position, settings.position);
-    set(pair, settings.pair);
-    faces.replaceChildren(...facesOf(omegas.length, settings.pair).map((i) => face(state, rows, omegas, i, settings, show)));
-    told.replaceChildren(...blockOf(state, rows, omegas, settings));
-    if (focused) faces.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-  }
+  body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, told);
   show();
 }
 
-/** Pairs from the fastest to the slowest, and the chosen one in the place of the nearest. */
+/** Moves a slider from outside. */
+function set(control, value, max = null) {
+  const input = control.querySelector("input");
+  if (max !== null) input.max = max;
+  input.value = value;
+  control.querySelector("output").textContent = count(value);
+}
+
+/** Some pairs from the fastest to the slowest, and the chosen one in the place of the nearest. */
 function facesOf(pairs, chosen) {
-  const shownPairs = Math.min(FACES, pairs);
+  const faces = Math.min(FACES, pairs);
   // More of the fast ones, where there is something to see.
-  const spread = Array.from({ length: shownPairs }, (_, j) => Math.round((pairs - 1) * (j / Math.max(1, shownPairs - 1)) ** 1.6));
+  const spread = Array.from({ length: faces }, (_, j) => Math.round((pairs - 1) * (j / Math.max(1, faces - 1)) ** 1.6));
   const nearest = spread.reduce((best, i, j) => (Math.abs(i - chosen) < Math.abs(spread[best] - chosen) ? j : best), 0);
   return spread.map((i, j) => (j === nearest ? chosen : i));
 }
 
-/** A clock: the sine goes right and the cosine up, so that the hand starts at twelve and goes round as hands do. */
-function face(state, rows, omegas, i, { position, shift, pair }, show) {
-  const [sine, cosine] = pairOf(state, i);
-  const hand = (p) => [50 + 36 * rows.at(p, sine), 50 - 36 * rows.at(p, cosine)];
-  const [from, to] = [hand(position), hand(position + shift)];
-  const svg = window.d3.create("svg").attr("viewBox", "0 0 100 100").attr("aria-hidden", "true");
-  svg.append("circle").attr("class", "face").attr("cx", 50).attr("cy", 50).attr("r", 42);
-  const turned = shift * omegas[i];
-  const arc = window.d3.arc()({ innerRadius: 0, outerRadius: 36, startAngle: position * omegas[i], endAngle: position * omegas[i] + Math.min(turned, 2 * Math.PI) });
-  svg.append("path").attr("class", "turn").attr("d", arc).attr("transform", "translate(50,50)");
-  for (const [end, name] of [[from, "hand"], [to, "hand shifted"]])
-    svg.append("line").attr("class", name).attr("x1", 50).attr("y1", 50).attr("x2", end[0]).attr("y2", end[1]);
-  const period = (2 * Math.PI) / omegas[i];
-  return button("", () => show({ pair: i }), { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
-    "aria-label": `pair ${i}: once round in ${number(period)} words, turned by ${degrees(turned)}` }).appendChild(
-    el("span", {}, svg.node(), el("b", {}, `i = ${i}`), el("span", {}, `${number(period, 2)} words`), el("span", {}, `turned ${degrees(turned)}`))).parentNode;
+const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
+
+function clock(i, { omegas, shift, pair, ...chosen }, onSelect) {
+  const [period, turned] = [`${number((2 * Math.PI) / omegas[i], 2)} words`, degrees(shift * omegas[i])];
+  const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
+    "aria-label": `pair ${i}: once round in ${period}, turned by ${turned}` });
+  const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
+  chip.append(el("span", {}, face(i, { omegas, shift, ...chosen }), lines));
+  return chip;
 }
 
-const degrees = (radians) => `${number((radians * 180) / Math.PI)}°`;
+/** A clock's face: the sine goes right and the cosine up, so that the hand starts at twelve and goes round as hands do. */
+function face(i, { rows, omegas, columns, position, shift }) {
+  const { d3 } = window;
+  const [sine, cosine] = columns(i);
+  const start = position * omegas[i];
+  const turned = Math.min(shift * omegas[i], 2 * Math.PI);
+  const svg = d3.create("svg").attr("viewBox", "0 0 100 100").attr("aria-hidden", "true");
+  svg.append("circle").attr("class", "face").attr("cx", 50).attr("cy", 50).attr("r", 42);
+  svg.append("path").attr("class", "turn").attr("transform", "translate(50,50)")
+    .attr("d", d3.arc()({ innerRadius: 0, outerRadius: 36, startAngle: start, endAngle: start + turned }));
+  for (const [p, name] of [[position, "hand"], [position + shift, "hand shifted"]])
+    svg.append("line").attr("class", name).attr("x1", 50).attr("y1", 50)
+      .attr("x2", 50 + 36 * rows.at(p, sine)).attr("y2", 50 - 36 * rows.at(p, cosine));
+  return svg.node();
+}
 
-function blockOf(state, rows, omegas, { position, shift, pair }) {
-  const omega = omegas[pair];
-  const [sine, cosine] = pairOf(state, pair);
-  const [c, s] = [Math.cos(shift * omega), Math.sin(shift * omega)];
-  const tex = (x) => x.toFixed(4);
-  const column = (...xs) => `\\begin{pmatrix} ${xs.map(tex).join(" \\\\ ")} \\end{pmatrix}`;
-  const [x, y] = [rows.at(position, sine), rows.at(position, cosine)];
-  const matrix = `\\begin{pmatrix} ${tex(c)} & ${tex(s)} \\\\ ${tex(-s)} & ${tex(c)} \\end{pmatrix}`;
-  const product = formula(`${matrix} ${column(x, y)} = ${column(c * x + s * y, c * y - s * x)}`, true);
-  const error = rotationError(state, rows, omegas, shift);
-  const wanted = [rows.at(position + shift, sine), rows.at(position + shift, cosine)].map((z) => number(z, 4));
-  return [el("div", {}, el("h4", {}, `The block of pair ${pair}, at position ${position}`), el("div", { class: "scroller" }, product),
-    el("p", { class: "note" }, `The model's table has (${wanted.join(", ")}) at position ${position + shift}.`)),
-  el("div", {}, el("h4", {}, `All ${omegas.length} blocks, all positions`), el("p", { id: "rotation-says", "data-error": error, "aria-live": "polite" },
-    `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the one ${shift} further; the largest error in any of their `
-    + `${count(rows.shape[1])} components is ${number(error, 2)}. ${error < 1e-4 ? "That is rounding." : ""}`))];
+/** One block of M_k, with the numbers of a position. */
+function blockOf({ rows, omegas, columns, position, shift, pair }) {
+  const at = (p) => columns(pair).map((column) => rows.at(p, column));
+  const [c, s] = [Math.cos(shift * omegas[pair]), Math.sin(shift * omegas[pair])];
+  const row = (numbers) => numbers.map((x) => x.toFixed(4)).join(" & ");
+  const matrix = (...lines) => `\\begin{pmatrix} ${lines.map(row).join(" \\\\ ")} \\end{pmatrix}`;
+  const vector = (pair) => matrix(...pair.map((x) => [x]));
+  const turned = turn(at(position), shift * omegas[pair]);
+  const wanted = at(position + shift).map((x) => number(x, 4));
+  return el("div", {}, el("h4", {}, `The block of pair ${pair}, at position ${position}`),
+    el("div", { class: "scroller" }, formula(`${matrix([c, s], [-s, c])} ${vector(at(position))} = ${vector(turned)}`, true)),
+    el("p", { class: "note" }, `In the table, position ${position + shift} has (${wanted.join(", ")}).`));
+}
+
+function allBlocks({ rows, omegas, shift }, error) {
+  const result = `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the one ${shift} further. The largest `
+    + `error in any of their ${count(rows.shape[1])} components is ${number(error, 2)}`;
+  return el("div", {}, el("h4", {}, `All ${omegas.length} blocks, all positions`),
+    el("p", { id: "rotation-says", "data-error": error, "aria-live": "polite" }, error < 1e-4 ? `${result}: rounding.` : `${result}.`));
 }
 
 // Learned positions ---------------------------------------------------------------------------------------------------
@@ -268,48 +263,13 @@ function drawFit(body, state) {
   const shifts = SHIFTS.filter((k) => k < learned.shape[0] / 2);
   if (!shifts.length) return body.append(el("p", {}, "This table has too few positions to ask."));
   const points = (rows) => shifts.map((k) => [k, fitError(rows, k)]);
-  const series = [{ name: "this model's table", colour: "key", points: points(learned) }, { name: "the paper's sinusoids", colour: "query", points: points(computed) }];
-  lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...series[0].points.map(([, e]) => e))], series });
-  body.append(el("p", { id: "fit-says" }, `At k = 1 the best matrix is wrong by ${number(series[0].points[0][1], 2)} for the learned table, and by `
-    + `${number(series[1].points[0][1], 2)} for the sinusoids. 0 would be a perfect shift; 1 is no better than to say the mean of all positions.`));
-}
-
-/** A matrix fitted by least squares to shift the even rows by k, tried on the odd ones: error over deviation from the mean. */
-function fitError(rows, k) {
-  const usable = Array.from({ length: rows.shape[0] - k }, (_, p) => p);
-  const [even, odd] = [0, 1].map((rest) => usable.filter((p) => p % 2 === rest));
-  const take = (positions) => new Tensor([positions.length, rows.shape[1]], Float32Array.from(positions.flatMap((p) => [...rows.part(p).data])));
-  const [X, Y, tried, wanted] = [take(even), take(even.map((p) => p + k)), take(odd), take(odd.map((p) => p + k))];
-  const shares = solve(timesTransposed(X, X), timesTransposed(X, tried)); // each tried row as a mixture of the fitted ones
-  return relativeError(shares, Y, wanted);
-}
-
-function relativeError(shares, Y, wanted) {
-  const [n, d] = Y.shape;
-  const [m] = wanted.shape;
-  const mean = Array.from({ length: d }, (_, c) => Array.from({ length: m }, (_, j) => wanted.at(j, c)).reduce((a, x) => a + x, 0) / m);
-  let [missed, spread] = [0, 0];
-  for (let j = 0; j < m; j++)
-    for (let c = 0; c < d; c++) {
-      let predicted = 0;
-      for (let i = 0; i < n; i++) predicted += shares[i][j] * Y.data[i * d + c];
-      missed += (wanted.at(j, c) - predicted) ** 2;
-      spread += (wanted.at(j, c) - mean[c]) ** 2;
-    }
-  return Math.sqrt(missed / (spread || 1));
-}
-
-/** The X with A X = B for a symmetric positive A [n, n] and B [n, m], by elimination; a little on the diagonal keeps it stable. */
-function solve(A, B) {
-  const [n, m] = B.shape;
-  const ridge = (1e-6 * A.data.reduce((sum, x, i) => (i % (n + 1) === 0 ? sum + x : sum), 0)) / n;
-  const rows = Array.from({ length: n }, (_, i) => [...A.part(i).data.map((x, j) => x + (i === j ? ridge : 0)), ...B.part(i).data]);
-  for (let i = 0; i < n; i++)
-    for (let r = 0; r < n; r++) {
-      const factor = r === i ? 0 : rows[r][i] / rows[i][i];
-      if (factor) for (let c = i; c < n + m; c++) rows[r][c] -= factor * rows[i][c];
-    }
-  return rows.map((row, i) => row.slice(n).map((x) => x / row[i]));
+  const [own, papers] = [points(learned), points(computed)];
+  lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...own.map(([, error]) => error))],
+    series: [{ name: "this model's table", colour: "key", points: own },
+      { name: "the paper's sinusoids", colour: "query", points: papers }] });
+  body.append(el("p", { id: "fit-says", "data-error": own[0][1] },
+    `At k = ${shifts[0]} the fitted matrix misses by ${number(own[0][1], 2)} for the learned table, and by ${number(papers[0][1], 2)} `
+    + "for the sinusoids. 0 is a perfect shift; 1 is no better than the mean of all positions."));
 }
 
 // Similarity ----------------------------------------------------------------------------------------------------------
@@ -326,12 +286,13 @@ function drawSimilarity(body, state, settings) {
   const place = el("div");
   const maps = [[kindOf(state) === "learned" ? "this model's, learned" : "sinusoids", table(state)]];
   if (kindOf(state) === "learned") maps.push(["the paper's sinusoids", sinusoids(...table(state).shape)]);
-  settings.row = Math.min(settings.row || 40, table(state).shape[0] - 1);
-  body.append(absent(state) ?? "", el("div", { class: "controls" }, choice({ name: "measure", options: [["dot product", "dot product"], ["cosine", "cosine"]],
-    value: settings.measure, onChange: (measure) => {
-      settings.measure = measure;
-      show();
-    } })), place);
+  settings.row = Math.min(settings.row, table(state).shape[0] - 1);
+  const measures = [["dot product", "dot product"], ["cosine", "cosine"]];
+  const chosen = choice({ name: "measure", options: measures, value: settings.measure, onChange: (measure) => {
+    settings.measure = measure;
+    show();
+  } });
+  body.append(noteOf(state), el("div", { class: "controls" }, chosen), place);
   const show = () => {
     place.replaceChildren();
     showSimilarity(place, maps.map(([name, rows]) => [name, similarity(rows, settings.measure)]), settings);
@@ -345,7 +306,8 @@ function showSimilarity(root, maps, settings) {
   const chart = boxes.lastChild;
   const curve = () => {
     chart.replaceChildren(el("h4", {}, `Position ${settings.row} and the others`));
-    const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: [...map.part(settings.row).data].map((x, q) => [q, x]) }));
+    const points = (map) => [...map.part(settings.row).data].map((x, q) => [q, x]);
+    const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: points(map) }));
     lineChart(chart, { x: "position", y: settings.measure, height: 320, series, read: (x) => {
       const q = Math.max(0, Math.min(maps[0][1].shape[0] - 1, Math.round(x)));
       return `${settings.row} and ${q}: ${maps.map(([name, map]) => `${number(map.at(settings.row, q))} (${name})`).join(", ")}`;
@@ -353,7 +315,8 @@ function showSimilarity(root, maps, settings) {
   };
   maps.forEach(([name, map], i) => {
     boxes.children[i].append(el("h4", {}, `${settings.measure}, ${name}`));
-    heatmap(boxes.children[i], map, { scale: "signed", label: `Similarity of positions: ${settings.measure}, ${name}`, rowName: "position", columnName: "position",
+    const label = `Similarity of positions: ${settings.measure}, ${name}`;
+    heatmap(boxes.children[i], map, { scale: "signed", label, rowName: "position", columnName: "position",
       onSelect: (row) => {
         settings.row = row;
         curve();
@@ -376,14 +339,16 @@ function drawBeyond(body, state, beyond, redraw) {
     Object.assign(beyond, change, { isAsked: false });
     redraw();
   };
-  body.append(button(beyond.isAsked ? "Computing…" : "Repeat the sentence up to 8 times", ask, { disabled: beyond.isAsked, "data-key": "beyond" }));
+  const text = beyond.isAsked ? "Computing…" : "Repeat the sentence up to 8 times";
+  body.append(button(text, ask, { disabled: beyond.isAsked, "data-key": "beyond" }));
   if (beyond.problem) body.append(el("p", { role: "alert", id: "beyond-problem" }, beyond.problem));
 }
 
 /** The mean log-probability of a token for each number of copies: [copies, tokens, mean]. */
 function meansOf(points) {
   const groups = window.d3.group(points, ({ copies }) => copies);
-  return [...groups].map(([copies, all]) => [copies, all.length, window.d3.mean(all, ({ log_prob }) => log_prob)]).sort((a, b) => a[0] - b[0]);
+  const mean = (all) => window.d3.mean(all, ({ log_prob }) => log_prob);
+  return [...groups].map(([copies, all]) => [copies, all.length, mean(all)]).sort((a, b) => a[0] - b[0]);
 }
 
 function showBeyond(body, { trained_length: trained, points }) {
@@ -391,11 +356,13 @@ function showBeyond(body, { trained_length: trained, points }) {
   const [longest, length] = means.at(-1);
   const single = points.filter(({ copies }) => copies === longest).map(({ position, log_prob }) => [position, log_prob]);
   const lowest = Math.min(...single.map(([, y]) => y));
-  const limit = trained && trained <= length * 1.5 ? [{ name: `longest in training: ${trained}`, colour: "soft", dashed: true, points: [[trained, lowest], [trained, 0]] }] : [];
+  const line = { name: `longest in training: ${trained}`, colour: "soft", dashed: true, points: [[trained, lowest], [trained, 0]] };
+  const limit = trained && trained <= length * 1.5 ? [line] : [];
   lineChart(body, { x: "tokens of the translation", y: "log-probability", height: 280, series: [
     { name: `each token of ${longest} copies`, colour: "line", points: single },
     { name: "mean of a whole text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
   const [[, firstLength, first], [, , last]] = [means[0], means.at(-1)];
-  body.append(el("p", { id: "beyond-says", "aria-live": "polite" }, `A token has a mean log-probability of ${number(first)} where the sentence stands once `
-    + `(${firstLength} tokens), and of ${number(last)} where it stands ${longest} times (${length} tokens).`));
+  body.append(el("p", { id: "beyond-says", "aria-live": "polite" },
+    `A token has a mean log-probability of ${number(first)} where the sentence stands once (${firstLength} tokens), and of ${number(last)} `
+    + `where it stands ${longest} times (${length} tokens).`));
 }
