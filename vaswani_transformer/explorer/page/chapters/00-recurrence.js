@@ -23,6 +23,7 @@ const COSTS = String.raw`
   sentences nearly always are. Here is Table 1 with numbers in the place of letters. Make the sentence longer, and see where it turns.</p>`;
 
 const STEP_MS = 420;
+const LONGEST_PLAY_MS = 12_000;
 const LETTER = 7; // pixels of a letter's width, about
 const KERNEL = 3; // the convolutions' width
 const NEIGHBOURS = 16; // the r of restricted self-attention
@@ -38,7 +39,7 @@ function render(root, state) {
   const ends = { first: null, second: null };
   const costs = { n: null };
   state.on("run", () => {
-    race.step = Math.min(3, state.run.source.tokens.length); // one that shows the difference
+    race.step = Math.ceil(state.run.source.tokens.length / 4); // shows the difference at once
     costs.n = null;
     [ends.first, ends.second] = farthest(state.run.source.tokens);
   });
@@ -48,7 +49,7 @@ function render(root, state) {
       + "the lines are the real weights of the encoder's first layer, the mean of its heads." });
   root.append(el("h3", {}, "How far it is from word to word"), prose(PATHS));
   figure(root, state, { draw: (body) => drawPaths(body, state, ends),
-    caption: `Words at the bottom, layers upwards; thick: the shortest path. A convolution sees ${KERNEL} neighbours. In the dilated ones `
+    caption: `Words at the bottom, layers upwards; thick: the shortest path. A convolution sees ${KERNEL} words. In the dilated ones `
       + "the gap between these doubles from layer to layer, which makes the path grow like a logarithm." });
   root.append(el("h3", {}, "What it costs"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
@@ -94,7 +95,7 @@ function drawRace(body, state, race) {
     race.timer = setInterval(() => {
       show(race.step + 1);
       if (race.step >= n) stop();
-    }, STEP_MS);
+    }, Math.min(STEP_MS, LONGEST_PLAY_MS / n));
   };
   const jump = (step) => {
     stop();

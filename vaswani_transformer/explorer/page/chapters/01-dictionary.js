@@ -30,10 +30,10 @@ const WHY = String.raw`
 /** The dictionary in the plane: keys, and the colours that are their values. */
 const KEYS = [
   { name: "blue", colour: "head-0", at: [2.1, 0.9] },
-  { name: "orange", colour: "head-1", at: [0.1, 2.3] },
-  { name: "green", colour: "head-2", at: [-2.2, 0.7] },
-  { name: "pink", colour: "head-3", at: [-1.1, -1.9] },
-  { name: "gold", colour: "head-4", at: [1.5, -1.7] },
+  { name: "green", colour: "head-2", at: [0.1, 2.3] },
+  { name: "gold", colour: "head-4", at: [-2.2, 0.7] },
+  { name: "orange", colour: "head-1", at: [-1.1, -1.9] },
+  { name: "pink", colour: "head-3", at: [1.5, -1.7] },
 ];
 const REACH = 3.2; // the plane goes from -REACH to REACH
 const STEP = 0.1; // what an arrow key moves the query by

@@ -16,9 +16,9 @@ const TEXT = String.raw`
   The paper's has no parameters. Its components come in pairs, a sine and a cosine of one frequency, and the frequencies fall from one
   radian per word to a ten-thousandth:</p>
 \[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
-  \qquad \omega_i = 10000^{-2i/d} \]
-<p>It is <em>added</em>, not put beside the embedding: the sum has to carry both, and the model learns to keep them apart. That is
-  why embeddings are multiplied by \(\sqrt{d}\) first; choose a token to see what meets what, and how long each of them is.</p>`;
+  \quad \omega_i = 10000^{-2i/d} \]
+<p>It is <em>added</em>, not put beside the embedding: one vector has to carry both, and the layers learn to keep them apart. The paper
+  multiplies embeddings by \(\sqrt{d}\) first, which makes the two about equally long. Choose a token to see what meets what.</p>`;
 
 const CLOCKS = String.raw`
 <p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
