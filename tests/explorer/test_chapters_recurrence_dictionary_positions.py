@@ -5,6 +5,9 @@ import math
 import pytest
 import torch
 
+from vaswani_transformer import VaswaniConfig
+from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+
 
 SENTENCE = "The girl who lives next door gave her brother a book."
 
@@ -45,16 +48,16 @@ def test_a_recurrent_layer_takes_a_step_for_each_token(open_chapter, inspected):
     assert page.text("#race-says").startswith(f"After step 6 the recurrent layer has read 6 of {n} tokens")
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 8), (10, 3), (0, 12)])
-def test_the_steps_between_two_words(open_chapter, first, second):
+def test_the_steps_between_two_words(open_chapter):
     page = open_chapter("recurrence")
     page.translate(SENTENCE)
     show(page, "recurrence", 1)
-    for token in (5, 6, first, second):  # the older choices go
-        press(page, f"#recurrence [data-key='two words {token}']")
-    steps = page.js("return [...document.querySelectorAll('.path')].map((e) => Number(e.dataset.steps))")
-    distance = abs(first - second)
-    assert steps == [distance + 1, distance, math.ceil(math.log2(distance + 1)), 1]
+    for first, second in [(0, 1), (1, 8), (10, 3), (0, 12)]:
+        for token in (5, 6, first, second):  # the older choices go
+            press(page, f"#recurrence [data-key='two words {token}']")
+        steps = page.js("return [...document.querySelectorAll('.path')].map((path) => Number(path.dataset.steps))")
+        distance = abs(first - second)
+        assert steps == [distance + 1, distance, math.ceil(math.log2(distance + 1)), 1]
 
 
 def test_table_1_has_the_counts_of_this_model_and_any_length(open_chapter, inspected):
@@ -84,12 +87,12 @@ def plane(page) -> tuple[torch.Tensor, torch.Tensor]:
     return tuple(map(torch.tensor, page.js("const p = document.querySelector('.plane'); return [p.query, p.weights]")))
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1, 4])
-def test_the_plane_weighs_keys_by_a_softmax(open_chapter, temperature):
+def test_the_plane_weighs_keys_by_a_softmax(open_chapter):
     page = open_chapter("dictionary")
-    slide(page, "plane temperature", temperature)
-    query, weights = plane(page)
-    torch.testing.assert_close(weights, torch.softmax(KEYS @ query / temperature, dim=-1), atol=1e-5, rtol=0)
+    for temperature in (0.5, 1, 4):
+        slide(page, "plane temperature", temperature)
+        query, weights = plane(page)
+        torch.testing.assert_close(weights, torch.softmax(KEYS @ query / temperature, dim=-1), atol=1e-5, rtol=0)
 
 
 def test_the_query_moves_by_arrow_keys_and_a_temperature_of_0_takes_one_value(open_chapter):
@@ -162,6 +165,35 @@ def test_the_rotation_shifts_every_position(open_chapter, inspected):
         slide(page, "shift k", k)
         assert page.js("return Number(document.getElementById('rotation-says').dataset.error)") < 2e-5
     assert page.text("#rotation-says").startswith("With k = 64, one matrix takes each of 64 positions")
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+@pytest.mark.parametrize("divisor", ["half", "half_minus_one"])
+def test_the_rotation_is_found_for_every_order_and_divisor(page, layout, divisor):
+    config = VaswaniConfig(d_model=32, position_layout=layout, position_divisor=divisor)
+    table = sinusoidal_positions(torch.arange(100), config)
+    script = """
+        const [numbers, isConcatenated, done] = arguments;
+        Promise.all([import("/lib/positions.js"), import("/lib/tensors.js")]).then(([positions, { Tensor }]) => {
+          const table = new Tensor([100, 32], Float32Array.from(numbers));
+          const omegas = positions.frequencies(table, isConcatenated);
+          done([omegas, positions.rotationError(table, omegas, 9, isConcatenated), positions.fitError(table, 1)]);
+        })"""
+    answer = page.browser.execute_async_script(script, table.flatten().tolist(), layout == "concatenated")
+    omegas, error, fitted = answer
+    wanted = 10000.0 ** (-torch.arange(16, dtype=torch.float64) / (16 if divisor == "half" else 15))
+    torch.testing.assert_close(torch.tensor(omegas, dtype=torch.float64), wanted)
+    assert error < 1e-5
+    assert fitted < 0.01
+
+
+def test_the_papers_sinusoids_are_computed_as_the_model_does(page):
+    script = """
+        const done = arguments[0];
+        import("/lib/positions.js").then(({ sinusoids }) => done([...sinusoids(128, 64).data]))"""
+    numbers = torch.tensor(page.browser.execute_async_script(script)).view(128, 64)
+    wanted = sinusoidal_positions(torch.arange(128), VaswaniConfig(d_model=64))
+    torch.testing.assert_close(numbers, wanted, atol=2e-5, rtol=0)
 
 
 def test_positions_compare_by_distance_alone(open_chapter, inspected):

@@ -37,7 +37,8 @@ const KEYS = [
 ];
 const REACH = 3.2; // the plane goes from -REACH to REACH
 const STEP = 0.1; // what an arrow key moves the query by
-const FIELD = 96; // the background is computed at so many by so many places
+const FIELD = 96; // the background is computed at so many by so many places, and the browser smooths it
+const SHARP_FIELD = 480; // where its borders are sharp
 const HARD = 0; // the temperature at which only the best key counts
 
 function render(root, state) {
@@ -85,7 +86,7 @@ const labColour = ([l, a, b]) => window.d3.lab(l, a, b).formatHex();
 
 function drawPlane(body, toy) {
   const values = paletteOf();
-  const field = el("canvas", { width: FIELD, height: FIELD, "aria-hidden": "true" });
+  const field = el("canvas", { "aria-hidden": "true" });
   const drawing = planePicture(toy, (query) => {
     toy.query = query;
     show();
@@ -125,14 +126,20 @@ function planeSays({ query, temperature }, weights) {
 
 /** The answer's colour for the query at each place. */
 function paintField(canvas, values, temperature) {
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(FIELD, FIELD);
   const { lab } = window.d3;
-  for (let row = 0; row < FIELD; row++)
-    for (let column = 0; column < FIELD; column++) {
-      const query = [REACH * ((2 * column + 1) / FIELD - 1), REACH * (1 - (2 * row + 1) / FIELD)];
-      const { r, g, b } = lab(...blend(values, weightsOf(KEYS.map(({ at }) => dot(query, at)), temperature))).rgb();
-      image.data.set([r, g, b, 255], 4 * (row * FIELD + column));
+  const palette = values.map((value) => lab(...value).rgb());
+  const isHard = temperature === HARD;
+  const blended = (scores) => lab(...blend(values, weightsOf(scores, temperature))).rgb();
+  const answer = isHard ? (scores) => palette[scores.indexOf(Math.max(...scores))] : blended;
+  const size = isHard ? SHARP_FIELD : FIELD;
+  Object.assign(canvas, { width: size, height: size });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(size, size);
+  for (let row = 0; row < size; row++)
+    for (let column = 0; column < size; column++) {
+      const query = [REACH * ((2 * column + 1) / size - 1), REACH * (1 - (2 * row + 1) / size)];
+      const { r, g, b } = answer(KEYS.map(({ at }) => dot(query, at)));
+      image.data.set([r, g, b, 255], 4 * (row * size + column));
     }
   context.putImageData(image, 0, 0);
 }
