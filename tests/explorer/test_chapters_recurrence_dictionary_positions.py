@@ -45,7 +45,7 @@ def test_a_recurrent_layer_takes_a_step_for_each_token(open_chapter, inspected):
     assert page.js("return document.querySelectorAll('.race .state.done:not(.attention)').length") == 5
     assert page.js("return document.querySelectorAll('.race .state.attention.done').length") == n
     press(page, "#recurrence [data-key='race step']")
-    assert page.text("#race-says").startswith(f"After step 6 the recurrent layer has read 6 of {n} tokens")
+    assert page.text("#race-result").startswith(f"After step 6 the recurrent layer has read 6 of {n} tokens")
 
 
 def test_the_steps_between_two_words(open_chapter):
@@ -130,7 +130,7 @@ def test_the_real_lookup_has_the_heads_weights_and_says_how_much_it_shows(open_c
     value = tensors["encoder.layers.0.self_attn.value"][0]
     spread = torch.linalg.svdvals(value - value.mean(dim=0)) ** 2
     assert share == pytest.approx(float(spread[:2].sum() / spread.sum()), abs=1e-4)
-    assert "At temperature 1 this is the model's own" in page.text("#lookup-says")
+    assert "At temperature 1 this is the model's own" in page.text("#lookup-result")
 
 
 def test_the_real_lookup_leaves_later_tokens_out_in_the_decoder(open_chapter, inspected):
@@ -163,8 +163,8 @@ def test_the_rotation_shifts_every_position(open_chapter, inspected):
     show(page, "positions", 1)
     for k in (0, 7, 64):
         slide(page, "shift k", k)
-        assert page.js("return Number(document.getElementById('rotation-says').dataset.error)") < 2e-5
-    assert page.text("#rotation-says").startswith("With k = 64, one matrix takes each of 64 positions")
+        assert page.js("return Number(document.getElementById('rotation-result').dataset.error)") < 2e-5
+    assert page.text("#rotation-result").startswith("With k = 64, one matrix takes each of 64 positions")
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
@@ -212,5 +212,5 @@ def test_beyond_the_trained_lengths_is_told_on_request(open_chapter, inspected):
     page.translate("The dog is tired.")
     show(page, "positions", 3)
     press(page, "#positions [data-key='beyond']")
-    page.wait("document.getElementById('beyond-says')")
-    assert "stands 8 times" in page.text("#beyond-says")
+    page.wait("document.getElementById('beyond-result')")
+    assert "stands 8 times" in page.text("#beyond-result")

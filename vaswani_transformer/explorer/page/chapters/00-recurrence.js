@@ -39,6 +39,7 @@ function render(root, state) {
   const ends = { first: null, second: null };
   const costs = { n: null };
   state.on("run", () => {
+    clearInterval(race.timer);
     race.step = Math.ceil(state.run.source.tokens.length / 4); // shows the difference at once
     costs.n = null;
     [ends.first, ends.second] = farthest(state.run.source.tokens);
@@ -72,7 +73,7 @@ function drawRace(body, state, race) {
   const tokens = state.run.source.tokens;
   const n = tokens.length;
   const picture = racePicture(tokens, meanWeights(state), Math.min(760, body.clientWidth));
-  const result = el("p", { class: "readout", id: "race-says", "aria-live": "polite" });
+  const result = el("p", { class: "readout", id: "race-result", "aria-live": "polite" });
   const format = (step) => `${step} of ${n}`;
   const control = slider({ name: "step", min: 0, max: n, step: 1, value: race.step, format, onChange: (step) => jump(step) });
   const show = (step) => {
@@ -81,7 +82,7 @@ function drawRace(body, state, race) {
     control.querySelector("output").textContent = format(step);
     picture.update(step);
     // While it plays, a screen reader hears the end only.
-    if (!race.timer || step === n) result.textContent = raceSays(tokens, step);
+    if (!race.timer || step === n) result.textContent = raceText(tokens, step);
   };
   const play = button("Play", () => (race.timer ? stop() : start()), { "data-key": "race play" });
   const stop = () => {
@@ -107,7 +108,7 @@ function drawRace(body, state, race) {
   show(race.step);
 }
 
-function raceSays(tokens, step) {
+function raceText(tokens, step) {
   const n = tokens.length;
   if (step === 0) return "Nothing has been computed yet.";
   const read = `After step ${step} the recurrent layer has read ${step} of ${n} tokens, up to “${shown(tokens[step - 1])}”`;
@@ -184,7 +185,7 @@ function attentionHalf(tokens, { inX, outX, wordX, radius, y }, weight) {
   const fan = svg("g", { class: "fan" });
   tokens.forEach((_, query) => tokens.forEach((_, key) => {
     const w = weight(query, key);
-    if (w < 0.01) return; // too faint to be seen, and a hundred tokens have ten thousand pairs
+    if (w < 0.01) return; // too faint to be visible, and a hundred tokens have ten thousand pairs
     fan.append(svg("path", { d: `M${inX} ${y(key)}L${outX - radius} ${y(query)}`, "stroke-width": 0.4 + 4 * w,
       opacity: Math.min(1, 0.12 + 1.5 * w) }));
   }));
@@ -211,8 +212,8 @@ function convolutionPath(name, a, b, n, gaps) {
     const [, at] = path[0];
     path.unshift([row - 1, at - gaps[row - 1] >= a ? at - gaps[row - 1] : at]);
   }
-  const around = (i, gap) => [i - gap, i, i + gap].filter((j) => j >= 0 && j < n);
-  const sees = ([row, i]) => (row === 0 ? [] : around(i, gaps[row - 1]).map((j) => [row - 1, j]));
+  const neighbours = (i, gap) => [i - gap, i, i + gap].filter((j) => j >= 0 && j < n);
+  const sees = ([row, i]) => (row === 0 ? [] : neighbours(i, gaps[row - 1]).map((j) => [row - 1, j]));
   return { name, rows: gaps.length, path, sees };
 }
 
@@ -232,7 +233,7 @@ function drawPaths(body, state, ends) {
   const tokens = state.run.source.tokens;
   if (tokens.length < 2) return body.append(el("p", {}, "One token has no other to reach: write a longer sentence."));
   const place = el("div", { class: "paths" });
-  const said = el("p", { class: "readout", id: "path-says", "aria-live": "polite" });
+  const result = el("p", { class: "readout", id: "path-result", "aria-live": "polite" });
   const row = tokenRow({ name: "two words", tokens, onSelect: (i) => {
     if (i === ends.first || i === ends.second) return;
     [ends.first, ends.second] = [ends.second, i]; // the older choice goes
@@ -244,10 +245,10 @@ function drawPaths(body, state, ends) {
     const paths = pathsBetween(a, b, tokens.length);
     place.replaceChildren();
     paths.forEach((path) => place.append(pathPanel(path, tokens, a, b, place.clientWidth)));
-    said.textContent = `From “${shown(tokens[a])}” to “${shown(tokens[b])}”: `
+    result.textContent = `From “${shown(tokens[a])}” to “${shown(tokens[b])}”: `
       + `${paths.map(({ name, path }) => `${path.length - 1} ${path.length === 2 ? "step" : "steps"} with ${name}`).join(", ")}.`;
   };
-  body.append(row, place, said);
+  body.append(row, place, result);
   show();
 }
 
@@ -270,14 +271,14 @@ function pathPanel({ name, rows, path, sees }, tokens, a, b, available) {
   };
   const ends = [path[0], path.at(-1)].map((node) => svg("circle", { ...at(node), r: 5.5, class: "end" }));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${name}: ${steps} steps` },
-    svg("path", { d: isSmall ? seen([rows, b], sees).map((edge) => line(...edge)).join("") : "", class: "field" }), ...nodes,
+    svg("path", { d: isSmall ? edgesTo([rows, b], sees).map((edge) => line(...edge)).join("") : "", class: "field" }), ...nodes,
     svg("path", { d: path.slice(1).map((node, i) => line(path[i], node)).join(""), class: "way" }), ...ends, word(a), word(b));
   return el("div", { class: "path", "data-path": name, "data-steps": steps },
     el("h4", {}, name, el("b", {}, ` ${steps} ${steps === 1 ? "step" : "steps"}`)), picture);
 }
 
 /** All edges that lead to a node, each once. */
-function seen(node, sees) {
+function edgesTo(node, sees) {
   const edges = [];
   const visited = new Set();
   const open = [node];
@@ -316,7 +317,7 @@ function drawCosts(body, state, costs) {
   const own = state.run.source.tokens.length;
   costs.n ??= own;
   const [table, chart] = [el("div", { class: "scroller" }), el("div", { class: "cost-chart" })];
-  const said = el("p", { id: "cost-says", "aria-live": "polite" });
+  const result = el("p", { id: "cost-result", "aria-live": "polite" });
   // The slider moves in powers of two; what it says is the whole number that is used.
   const length = slider({ name: "n, the tokens of the sentence", key: "costs n", min: 1, max: LONGEST, step: 0.01,
     value: Math.log2(costs.n), format: (x) => count(2 ** x), onChange: (x) => show(Math.round(2 ** x)) });
@@ -330,14 +331,14 @@ function drawCosts(body, state, costs) {
     table.replaceChildren(costTable(n, d));
     chart.replaceChildren();
     costChart(chart, n, d);
-    said.textContent = costSays(n, d);
+    result.textContent = costText(n, d);
   };
   body.append(el("div", { class: "controls" }, length, button(`this sentence: ${own}`, () => reset(own), { "data-key": "costs own" }),
-    button(`n = d: ${count(d)}`, () => reset(d), { "data-key": "costs equal" })), said, table, chart);
+    button(`n = d: ${count(d)}`, () => reset(d), { "data-key": "costs equal" })), result, table, chart);
   show(costs.n);
 }
 
-function costSays(n, d) {
+function costText(n, d) {
   if (n === d) return `At n = d = ${d} a self-attention layer and a recurrent layer cost the same, ${count(n * n * d)} multiplications.`;
   const [factor, word] = n < d ? [d / n, "cheaper"] : [n / d, "dearer"];
   return `With ${count(n)} tokens and d = ${d}, a self-attention layer is ${number(factor, 2)} times ${word} than a recurrent one, `
@@ -361,7 +362,7 @@ function costChart(root, n, d) {
   const ends = [lengths[0], lengths.at(-1)];
   const highest = Math.max(...drawn.map(({ operations }) => operations(ends[1], d)));
   const series = drawn.map(({ name, colour, operations }) => ({ name, colour, points: lengths.map((x) => [x, operations(x, d)]) }));
-  const here = { name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] };
+  const current = { name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] };
   lineChart(root, { x: "n, tokens", y: "operations of a layer", logX: true, logY: true, height: 260, domainX: ends,
-    series: [...series, here], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
+    series: [...series, current], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
 }

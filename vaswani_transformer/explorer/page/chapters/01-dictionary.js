@@ -50,8 +50,7 @@ function render(root, state) {
       + "temperature does. Colours are mixed number by number, in CIELAB." });
   root.append(el("h3", {}, "The same with a word of the sentence"), prose(WHY));
   state.on("run", () => (real.query = null));
-  const lookup = figure(root, state, { on: ["run", "select"], wide: true,
-    draw: (body) => drawLookup(body, state, real, () => lookup.redraw()),
+  figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawLookup(body, state, real),
     caption: "Circles: the values of this head, as large as their weight. Diamond: the blend that the head hands on. The dotted line is "
       + "the blend at every other temperature, from the best key's value alone to the mean of all. Colour stands for place." });
 }
@@ -92,7 +91,7 @@ function drawPlane(body, toy) {
     show();
   });
   const table = el("div");
-  const said = el("p", { class: "answer", id: "plane-says", "aria-live": "polite" });
+  const result = el("p", { class: "answer", id: "plane-result", "aria-live": "polite" });
   const swatch = el("span", { class: "blend", role: "img", "aria-label": "the answer" });
   const plane = el("div", { class: "plane" }, field, drawing.element);
   const heat = temperatureSlider("plane", toy, () => {
@@ -100,14 +99,14 @@ function drawPlane(body, toy) {
     show();
   });
   body.append(el("div", { class: "dictionary" }, plane,
-    el("div", { class: "reading" }, el("div", { class: "controls" }, heat), table, el("div", { class: "result" }, swatch, said))));
+    el("div", { class: "reading" }, el("div", { class: "controls" }, heat), table, el("div", { class: "result" }, swatch, result))));
   const show = () => {
     const scores = KEYS.map(({ at }) => dot(toy.query, at));
     const weights = weightsOf(scores, toy.temperature);
     const answer = labColour(blend(values, weights));
     drawing.update(weights, answer);
     swatch.style.background = answer;
-    said.textContent = planeSays(toy, weights);
+    result.textContent = planeText(toy, weights);
     table.replaceChildren(columnsNamed("key → value", "q·k → weight"));
     bars(table, KEYS.map(({ name, colour }, i) => ({ name: `k${"₁₂₃₄₅"[i]} → ${name}`, value: weights[i], colour,
       text: `${number(scores[i], 2)} → ${percent(weights[i])}` })), { largest: 1, label: "Keys with q·k and weight" });
@@ -117,7 +116,7 @@ function drawPlane(body, toy) {
   show();
 }
 
-function planeSays({ query, temperature }, weights) {
+function planeText({ query, temperature }, weights) {
   const order = [...KEYS.keys()].sort((a, b) => weights[b] - weights[a]);
   const parts = order.filter((i) => weights[i] >= 0.005).map((i) => `${percent(weights[i])} ${KEYS[i].name}`);
   const kind = temperature === HARD ? "one value, whole" : "a blend";
@@ -210,39 +209,40 @@ function moveByKeys(query, toy, onMove) {
 
 const MOST_BARS = 16;
 
-function drawLookup(body, state, real, redraw) {
+function drawLookup(body, state, real) {
   const { rows, columns } = state.tokens();
   const { stack, kind, head } = state.selection;
   const [weights, scores, values] = ["weights", "scores", "value"].map((name) => state.tensor(name).part(head));
   const attention = `${stack}.${kind}`;
   if (real.attention !== attention) Object.assign(real, { attention, query: null }); // other tokens ask
-  real.query = Math.min(real.query ?? telling(weights), rows.length - 1);
-  const isCausal = stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false;
-  const row = [...scores.part(real.query).data].map((score, key) => (isCausal && key > real.query ? -Infinity : score));
+  real.query = Math.min(real.query ?? queryOfThree(weights), rows.length - 1);
+  const isCausal = attention === "decoder.self_attn" && state.run.request.causal !== false;
   const plane = project(values);
   const [list, picture] = [el("div"), el("div", { class: "values" })];
-  const said = el("p", { id: "lookup-says", "aria-live": "polite" });
-  const heat = temperatureSlider("lookup", real, () => show());
-  body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "who asks"),
-    tokenRow({ name: "query token", tokens: rows, value: real.query, onSelect: (i) => {
-      real.query = i;
-      redraw();
-    } })),
-  el("div", { class: "controls" }, heat), el("div", { class: "dictionary" }, picture, el("div", { class: "reading" }, list)), said);
+  const result = el("p", { id: "lookup-result", "aria-live": "polite" });
+  const queries = tokenRow({ name: "query token", tokens: rows, onSelect: (i) => {
+    real.query = i;
+    show();
+  } });
+  body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "who asks"), queries),
+    el("div", { class: "controls" }, temperatureSlider("lookup", real, () => show())),
+    el("div", { class: "dictionary" }, picture, el("div", { class: "reading" }, list)), result);
   const show = () => {
+    [...queries.children].forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === real.query)));
+    const row = [...scores.part(real.query).data].map((score, key) => (isCausal && key > real.query ? -Infinity : score));
     const shares = weightsOf(row, real.temperature);
     list.replaceChildren();
     picture.replaceChildren();
     listAnswers(list, { columns, row, shares, plane });
     picture.append(valuePicture({ columns, row, shares, plane, width: picture.clientWidth }));
-    said.textContent = lookupSays(state, { rows, columns, shares, values, real, plane });
+    result.textContent = lookupText(state, { rows, columns, shares, values, real, plane });
     Object.assign(picture, { tensor: new Tensor([shares.length], shares), share: plane.share });
   };
   show();
 }
 
 /** The query whose weights are spread most like three equal ones: neither a plain copy nor a plain mean. */
-function telling(weights) {
+function queryOfThree(weights) {
   const [queries, keys] = weights.shape;
   const spread = (q) => {
     const row = weights.data.subarray(q * keys, (q + 1) * keys);
@@ -265,12 +265,12 @@ const reachOf = (points) => Math.max(1e-6, ...points.map(([x, y]) => Math.hypot(
 function listAnswers(root, { columns, row, shares, plane }) {
   const reach = reachOf(plane.points);
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]);
-  const listed = new Set(order.slice(0, columns.length > MOST_BARS ? MOST_BARS - 1 : MOST_BARS));
-  const items = [...listed].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i],
+  const top = new Set(order.slice(0, columns.length > MOST_BARS ? MOST_BARS - 1 : MOST_BARS));
+  const items = [...top].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i],
     colour: valueColour(plane.points[i], reach), text: row[i] === -Infinity ? "masked" : `${number(row[i], 2)} → ${percent(shares[i])}` }));
-  if (listed.size < columns.length) {
-    const rest = order.slice(listed.size).reduce((sum, i) => sum + shares[i], 0);
-    items.push({ name: `${columns.length - listed.size} others`, value: rest, colour: "soft", text: percent(rest) });
+  if (top.size < columns.length) {
+    const rest = order.slice(top.size).reduce((sum, i) => sum + shares[i], 0);
+    items.push({ name: `${columns.length - top.size} others`, value: rest, colour: "soft", text: percent(rest) });
   }
   root.append(columnsNamed("key", "q·k / √d_k → weight"));
   bars(root, items, { largest: 1, label: "Keys with score and weight" });
@@ -320,29 +320,29 @@ function scaleTo(points, size) {
 
 /** Names beside the points, the weightiest first; a name that would cover another is left out (the list has it). */
 function labelPoints(picture, points, [ox, oy], size) {
-  const taken = [{ x0: ox - 12, x1: ox + 12, y0: oy - 12, y1: oy + 12 }];
-  points.forEach(({ at: [x, y] }) => taken.push({ x0: x - 4, x1: x + 4, y0: y - 4, y1: y + 4 }));
+  const occupied = [{ x0: ox - 12, x1: ox + 12, y0: oy - 12, y1: oy + 12 }];
+  points.forEach(({ at: [x, y] }) => occupied.push({ x0: x - 4, x1: x + 4, y0: y - 4, y1: y + 4 }));
   const isFree = (box) => box.x0 >= 0 && box.x1 <= size && box.y0 >= 0 && box.y1 <= size
-    && taken.every((other) => box.x1 < other.x0 || box.x0 > other.x1 || box.y1 < other.y0 || box.y0 > other.y1);
+    && occupied.every((other) => box.x1 < other.x0 || box.x0 > other.x1 || box.y1 < other.y0 || box.y0 > other.y1);
   for (const { at: [x, y], text, share } of [...points].sort((a, b) => b.share - a.share)) {
     const [width, gap] = [text.length * 6.9 + 2, radiusOf(share) + 3];
     const corners = [[x + gap, y - 7], [x - gap - width, y - 7], [x - width / 2, y - gap - 14], [x - width / 2, y + gap]];
     const corner = corners.find(([a, b]) => isFree({ x0: a, x1: a + width, y0: b, y1: b + 14 }));
     if (!corner) continue;
-    taken.push({ x0: corner[0], x1: corner[0] + width, y0: corner[1], y1: corner[1] + 14 });
+    occupied.push({ x0: corner[0], x1: corner[0] + width, y0: corner[1], y1: corner[1] + 14 });
     picture.append("text").attr("x", corner[0]).attr("y", corner[1] + 11).attr("class", share >= 0.1 ? "name heavy" : "name").text(text);
   }
 }
 
-function lookupSays(state, { rows, columns, shares, values, real, plane }) {
+function lookupText(state, { rows, columns, shares, values, real, plane }) {
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).filter((i) => shares[i] >= 0.01).slice(0, 3);
-  const found = order.map((i) => `${percent(shares[i])} of “${shown(columns[i])}”`).join(", ");
+  const sources = order.map((i) => `${percent(shares[i])} of “${shown(columns[i])}”`).join(", ");
   const share = `The picture shows ${percent(plane.share)} of what the ${columns.length} values differ in.`;
-  return `“${shown(rows[real.query])}” gets ${found}. ${share} ${distanceSays(state, shares, values, real)}`;
+  return `“${shown(rows[real.query])}” gets ${sources}. ${share} ${distanceText(state, shares, values, real)}`;
 }
 
 /** How far the blend is from what the model computed. */
-function distanceSays(state, shares, values, { query, temperature }) {
+function distanceText(state, shares, values, { query, temperature }) {
   const mixed = times(new Tensor([1, shares.length], shares), values).data;
   const recorded = state.tensor("heads").part(state.selection.head, query).data;
   const largest = mixed.reduce((worst, x, i) => Math.max(worst, Math.abs(x - recorded[i])), 0);

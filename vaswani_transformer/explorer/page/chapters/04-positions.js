@@ -67,7 +67,7 @@ function render(root, state) {
   figure(root, state, { wide: true, draw: (body) => drawSimilarity(body, state, settings),
     caption: "Choose a row of the map: the chart shows it as a curve." });
   root.append(el("h3", {}, "Beyond the lengths it knows"), prose(BEYOND));
-  const asked = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => asked.redraw()),
+  const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
     caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
       + "the positions' fault alone. The dashed line is the longest translation in training." });
 }
@@ -101,17 +101,22 @@ function keepFocus(root, redraw) {
 }
 
 function drawSum(body, state, settings) {
-  const place = el("div");
+  const [place, angle] = [el("div"), el("p", { class: "note", id: "position-angle", "aria-live": "polite" })];
   const stacks = [["encoder", "the encoder"], ["decoder", "the decoder"]];
-  const chosen = choice({ name: "what enters", options: stacks, value: settings.stack, onChange: (stack) => {
+  const picker = choice({ name: "what enters", options: stacks, value: settings.stack, onChange: (stack) => {
     Object.assign(settings, { stack, token: 0 });
     show();
   } });
-  body.append(el("div", { class: "controls" }, chosen), place);
-  const show = () => {
-    place.replaceChildren();
-    showSum(place, state, settings, show);
-  };
+  body.append(el("div", { class: "controls" }, picker), place, angle);
+  const show = () => keepFocus(place, () => {
+    const tokens = settings.stack === "encoder" ? state.run.source.tokens : state.run.target.tokens;
+    settings.token = Math.min(settings.token, tokens.length - 1);
+    place.replaceChildren(tokenRow({ name: "token", tokens, value: settings.token, onSelect: (token) => {
+      settings.token = token;
+      show();
+    } }));
+    angle.textContent = showSum(place, parts(state, settings));
+  });
   show();
   body.append(el("h4", {}, `All positions: ${table(state).shape.join(" × ")}`), noteOf(state));
   const map = heatmap(body, table(state), { scale: "signed", label: "Position encoding", rowName: "position", columnName: "component" });
@@ -125,29 +130,22 @@ function parts(state, { stack, token }) {
   return { embedding: row("embedding"), position: row("positions"), sum: row("input") };
 }
 
-function showSum(root, state, settings, redraw) {
-  const tokens = settings.stack === "encoder" ? state.run.source.tokens : state.run.target.tokens;
-  settings.token = Math.min(settings.token, tokens.length - 1);
-  const { embedding, position, sum } = parts(state, settings);
-  root.append(tokenRow({ name: "token", tokens, value: settings.token, onSelect: (i) => {
-    settings.token = i;
-    keepFocus(root, redraw);
-  } }));
+/** Adds the three vectors and their lengths, and returns these in a sentence. */
+function showSum(root, { embedding, position, sum }) {
   const stacked = new Tensor([3, sum.length], Float32Array.from([...embedding, ...position, ...sum]));
   const names = ["embedding", "+ position", "= input"];
   const box = el("div", { id: "position-sum" });
-  root.append(box);
+  const list = el("div", { class: "lengths" });
+  root.append(box, list);
   heatmap(box, stacked, { rows: names.map((text) => ({ text })), scale: "signed", label: "Embedding, position and their sum",
     read: (r, c, value) => `${names[r]}, component ${c}: ${number(value)}` });
   const lengths = [embedding, position, sum].map(norm);
-  const list = el("div", { class: "lengths" });
-  root.append(list);
   const bar = (name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] });
   bars(list, ["embedding", "position", "their sum"].map(bar), { label: "Lengths (norms)" });
-  root.append(el("p", { class: "note", id: "position-angle", "aria-live": "polite" }, angleSays(embedding, position, lengths)));
+  return angleText(embedding, position, lengths);
 }
 
-function angleSays(embedding, position, [first, second, sum]) {
+function angleText(embedding, position, [first, second, sum]) {
   if (!second) return NONE;
   if (!first) return "This token has no embedding of its own, it is zero: what enters is the position alone.";
   const cosine = embedding.reduce((total, x, c) => total + x * position[c], 0) / (first * second);
@@ -171,20 +169,25 @@ function drawClocks(body, state, settings) {
   const [shift, position] = [move("shift k", "shift", widest), move("position", "position", last)];
   const pair = move("pair i", "pair", omegas.length - 1);
   const faces = el("div", { class: "clocks", role: "group", "aria-label": "Pairs as clocks" });
-  const told = el("div", { class: "side-by-side" });
+  const [block, result] = [el("div"), el("p", { id: "rotation-result", "aria-live": "polite" })];
+  const numbers = el("div", { class: "side-by-side" }, block,
+    el("div", {}, el("h4", {}, `All ${omegas.length} blocks, all positions`), result));
   const show = (change = {}) => {
     Object.assign(settings, change);
     settings.position = Math.min(settings.position, last - settings.shift);
     set(position, settings.position, last - settings.shift);
     set(pair, settings.pair);
-    const chosen = { ...settings, rows, omegas, columns: (i) => columnsOf(i, rows.shape[1], isConcatenated(state)) };
-    const clocks = facesOf(omegas.length, settings.pair).map((i) => clock(i, chosen, () => show({ pair: i })));
+    const view = { ...settings, rows, omegas, columns: (i) => columnsOf(i, rows.shape[1], isConcatenated(state)) };
+    const clocks = facesOf(omegas.length, settings.pair).map((i) => clock(i, view, () => show({ pair: i })));
     keepFocus(faces, () => faces.replaceChildren(...clocks));
-    told.replaceChildren(blockOf(chosen), allBlocks(chosen, rotationError(rows, omegas, settings.shift, isConcatenated(state))));
+    block.replaceChildren(...blockOf(view));
+    const error = rotationError(rows, omegas, settings.shift, isConcatenated(state));
+    result.textContent = errorText(view, error);
+    result.dataset.error = error;
   };
   const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
     " the pair k words further; between them the angle that the matrix turns by.");
-  body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, told);
+  body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, numbers);
   show();
 }
 
@@ -207,12 +210,12 @@ function facesOf(pairs, chosen) {
 
 const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
-function clock(i, { omegas, shift, pair, ...chosen }, onSelect) {
+function clock(i, { omegas, shift, pair, ...view }, onSelect) {
   const [period, turned] = [`${number((2 * Math.PI) / omegas[i], 2)} words`, degrees(shift * omegas[i])];
   const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
     "aria-label": `pair ${i}: once round in ${period}, turned by ${turned}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
-  chip.append(el("span", {}, face(i, { omegas, shift, ...chosen }), lines));
+  chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
   return chip;
 }
 
@@ -240,17 +243,16 @@ function blockOf({ rows, omegas, columns, position, shift, pair }) {
   const matrix = (...lines) => `\\begin{pmatrix} ${lines.map(row).join(" \\\\ ")} \\end{pmatrix}`;
   const vector = (pair) => matrix(...pair.map((x) => [x]));
   const turned = turn(at(position), shift * omegas[pair]);
-  const wanted = at(position + shift).map((x) => number(x, 4));
-  return el("div", {}, el("h4", {}, `The block of pair ${pair}, at position ${position}`),
+  const expected = at(position + shift).map((x) => number(x, 4));
+  return [el("h4", {}, `The block of pair ${pair}, at position ${position}`),
     el("div", { class: "scroller" }, formula(`${matrix([c, s], [-s, c])} ${vector(at(position))} = ${vector(turned)}`, true)),
-    el("p", { class: "note" }, `In the table, position ${position + shift} has (${wanted.join(", ")}).`));
+    el("p", { class: "note" }, `In the table, position ${position + shift} has (${expected.join(", ")}).`)];
 }
 
-function allBlocks({ rows, omegas, shift }, error) {
+function errorText({ rows, shift }, error) {
   const result = `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the one ${shift} further. The largest `
     + `error in any of their ${count(rows.shape[1])} components is ${number(error, 2)}`;
-  return el("div", {}, el("h4", {}, `All ${omegas.length} blocks, all positions`),
-    el("p", { id: "rotation-says", "data-error": error, "aria-live": "polite" }, error < 1e-4 ? `${result}: rounding.` : `${result}.`));
+  return error < 1e-4 ? `${result}: rounding.` : `${result}.`;
 }
 
 // Learned positions ---------------------------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ function drawFit(body, state) {
   lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...own.map(([, error]) => error))],
     series: [{ name: "this model's table", colour: "key", points: own },
       { name: "the paper's sinusoids", colour: "query", points: papers }] });
-  body.append(el("p", { id: "fit-says", "data-error": own[0][1] },
+  body.append(el("p", { id: "fit-result", "data-error": own[0][1] },
     `At k = ${shifts[0]} the fitted matrix misses by ${number(own[0][1], 2)} for the learned table, and by ${number(papers[0][1], 2)} `
     + "for the sinusoids. 0 is a perfect shift; 1 is no better than the mean of all positions."));
 }
@@ -288,11 +290,11 @@ function drawSimilarity(body, state, settings) {
   if (kindOf(state) === "learned") maps.push(["the paper's sinusoids", sinusoids(...table(state).shape)]);
   settings.row = Math.min(settings.row, table(state).shape[0] - 1);
   const measures = [["dot product", "dot product"], ["cosine", "cosine"]];
-  const chosen = choice({ name: "measure", options: measures, value: settings.measure, onChange: (measure) => {
+  const picker = choice({ name: "measure", options: measures, value: settings.measure, onChange: (measure) => {
     settings.measure = measure;
     show();
   } });
-  body.append(noteOf(state), el("div", { class: "controls" }, chosen), place);
+  body.append(noteOf(state), el("div", { class: "controls" }, picker), place);
   const show = () => {
     place.replaceChildren();
     showSimilarity(place, maps.map(([name, rows]) => [name, similarity(rows, settings.measure)]), settings);
@@ -362,7 +364,7 @@ function showBeyond(body, { trained_length: trained, points }) {
     { name: `each token of ${longest} copies`, colour: "line", points: single },
     { name: "mean of a whole text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
   const [[, firstLength, first], [, , last]] = [means[0], means.at(-1)];
-  body.append(el("p", { id: "beyond-says", "aria-live": "polite" },
+  body.append(el("p", { id: "beyond-result", "aria-live": "polite" },
     `A token has a mean log-probability of ${number(first)} where the sentence stands once (${firstLength} tokens), and of ${number(last)} `
     + `where it stands ${longest} times (${length} tokens).`));
 }

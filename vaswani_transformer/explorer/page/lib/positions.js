@@ -45,29 +45,29 @@ export const turn = ([x, y], angle) => [Math.cos(angle) * x + Math.sin(angle) * 
  */
 export function fitError(table, k) {
   const positions = Array.from({ length: table.shape[0] - k }, (_, p) => p);
-  const rows = (chosen) => new Tensor([chosen.length, table.shape[1]], Float32Array.from(chosen.flatMap((p) => [...table.part(p).data])));
+  const rows = (subset) => new Tensor([subset.length, table.shape[1]], Float32Array.from(subset.flatMap((p) => [...table.part(p).data])));
   const [even, odd] = [0, 1].map((rest) => positions.filter((p) => p % 2 === rest));
-  const [fitted, tried] = [rows(even), rows(odd)];
-  // Least squares of the smallest norm: each tried row is written as a mixture of the fitted ones, and shifted as they are.
-  const mixtures = solve(timesTransposed(fitted, fitted), timesTransposed(fitted, tried));
+  const [known, others] = [rows(even), rows(odd)];
+  // Least squares of the smallest norm: each of the others is written as a mixture of the known rows, and shifted as they are.
+  const mixtures = solve(timesTransposed(known, known), timesTransposed(known, others));
   return relativeError(mixtures, rows(even.map((p) => p + k)), rows(odd.map((p) => p + k)));
 }
 
-/** mixtures [n][m] of `parts` [n, d] against `wanted` [m, d]. */
-function relativeError(mixtures, parts, wanted) {
-  const [[n, d], [m]] = [parts.shape, wanted.shape];
-  let [missed, spread] = [0, 0];
+/** mixtures [n][m] of `parts` [n, d] against `targets` [m, d]. */
+function relativeError(mixtures, parts, targets) {
+  const [[n, d], [m]] = [parts.shape, targets.shape];
+  let [error, spread] = [0, 0];
   for (let c = 0; c < d; c++) {
     let mean = 0;
-    for (let j = 0; j < m; j++) mean += wanted.data[j * d + c] / m;
+    for (let j = 0; j < m; j++) mean += targets.data[j * d + c] / m;
     for (let j = 0; j < m; j++) {
-      let predicted = 0;
-      for (let i = 0; i < n; i++) predicted += mixtures[i][j] * parts.data[i * d + c];
-      missed += (wanted.data[j * d + c] - predicted) ** 2;
-      spread += (wanted.data[j * d + c] - mean) ** 2;
+      let prediction = 0;
+      for (let i = 0; i < n; i++) prediction += mixtures[i][j] * parts.data[i * d + c];
+      error += (targets.data[j * d + c] - prediction) ** 2;
+      spread += (targets.data[j * d + c] - mean) ** 2;
     }
   }
-  return Math.sqrt(missed / (spread || 1));
+  return Math.sqrt(error / (spread || 1));
 }
 
 /** The X with A X = B for a symmetric positive A [n, n] and B [n, m], by elimination; a little on the diagonal keeps it stable. */
