@@ -94,6 +94,9 @@ class Page:
 
     def open(self, chapter: str = ""):
         """Loads the page, and brings a chapter into view, so that its figures are drawn."""
+        self.browser.get(
+            "about:blank"
+        )  # or a page that differs behind the # only would keep what a test before has set
         self.browser.get(f"{self.address}#{chapter}")
         self.wait("document.documentElement.dataset.ready")
         if chapter:

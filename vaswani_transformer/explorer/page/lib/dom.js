@@ -21,8 +21,9 @@ export function formula(tex, display = false) {
 /** Text in HTML with formulas between \( and \), or \[ and \]; write it with String.raw. */
 export function prose(html) {
   const element = el("div", { class: "prose" });
-  element.innerHTML = html.replace(/\\\[(.+?)\\\]|\\\((.+?)\\\)/gs, (_, display, inline) =>
-    formula(display ?? inline, display !== undefined).outerHTML);
+  // Punctuation behind a formula stays on its line.
+  element.innerHTML = html.replace(/\\\[(.+?)\\\]|\\\((.+?)\\\)([.,:;!?)]*)/gs, (_, display, inline, after) =>
+    display !== undefined ? formula(display, true).outerHTML : el("span", { class: "whole" }, formula(inline), after).outerHTML);
   return element;
 }
 

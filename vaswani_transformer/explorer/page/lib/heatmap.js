@@ -42,6 +42,7 @@ export function heatmap(root, tensor, options) {
   root.append(element);
   readout.textContent = options.hint ?? " ";
 
+  const bleed = gap ? 0 : 0.5; // cells without a gap overlap, as a half-covered pixel would show the figure's ground
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   for (let r = 0; r < R; r++)
@@ -53,7 +54,7 @@ export function heatmap(root, tensor, options) {
         continue;
       }
       context.fillStyle = paint(tensor.data[r * C + c]);
-      context.fillRect(x, y, w || width, h || height);
+      context.fillRect(x, y, w + bleed, h + bleed);
     }
 
   const label_ = (text, x, y, className, turned) => {
