@@ -13,9 +13,9 @@ const MASK = String.raw`
 <p>The decoder writes one token after another, and each token may depend on everything before it: on the sentence, and on what is
   written already. Its block differs from the encoder's in two things. Its own attention may only look back, and between that and the
   feed-forward network stands a third sub-layer, which asks the encoder.</p>
-<p>Looking back only is a matter of adding minus infinity. At position \(i\) every score of a position \(j &gt; i\) is masked before the
+<p>Looking back only is a matter of adding minus infinity. At position \(i\) every score of a position \(j > i\) is masked before the
   softmax, which turns it into a weight of exactly zero, and what remains is a triangle:</p>
-\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V, \qquad M_{ij} = \begin{cases} 0 &amp; j \le i \\ -\infty &amp; j &gt; i \end{cases}\]
+\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V, \qquad M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
 <p>Why is that needed? In training the whole right translation is given to the decoder at once, moved one place to the right, so that
   the answer of position \(i\) is its input at \(i + 1\). Take the mask away, and the answer lies one step to the right of the question.</p>`;
 
@@ -251,7 +251,7 @@ function lightPartners(rows, sentence, weights, paint, { side, index }, { source
 
 function renderForcing(root, state) {
   const view = { mode: "generation", position: 0 };
-  state.on("run", () => (view.position = Math.min(3, state.run.target.outputs.length - 1)));
+  state.on("run", () => (view.position = state.run.log_probs.indexOf(Math.min(...state.run.log_probs)))); // where it was least sure
   const { redraw } = figure(root, state, { draw, wide: true,
     caption: "Above each arrow what goes into the decoder, below it what comes out, with its probability. The bars are the model's first "
       + "choices at the chosen position." });
