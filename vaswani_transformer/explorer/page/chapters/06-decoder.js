@@ -29,6 +29,8 @@ const FORCING = String.raw`
   given what the right translation has there, whatever the model would have written itself. This is <em>teacher forcing</em>, and it is
   the mask that makes it honest: no position can tell that the later ones are there, so that one pass computes just what many would.</p>`;
 
+/** A probability as a percentage, and no zero where there is something. */
+const chance = (logProb) => (Math.exp(logProb) < 0.0005 ? "<0.1%" : percent(Math.exp(logProb)));
 const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
 
 function render(root, state) {
@@ -146,7 +148,7 @@ function leakTable(run, open) {
   const share = (logProb, name) => {
     const bar = el("span", { class: `bar ${name}` });
     bar.style.width = `${100 * Math.exp(logProb)}%`;
-    return el("td", { class: "share" }, el("span", {}, percent(Math.exp(logProb))), el("span", { class: "bar-place" }, bar));
+    return el("td", { class: "share" }, el("span", {}, chance(logProb)), el("span", { class: "bar-place" }, bar));
   };
   const rows = run.target.outputs.map((token, t) => {
     const first = open?.alternatives[t][0];
@@ -154,7 +156,7 @@ function leakTable(run, open) {
     return el("tr", { "data-position": t, "data-log-prob": run.log_probs[t], "data-open": open ? open.log_probs[t] : null },
       el("th", { scope: "row" }, shown(token)), share(run.log_probs[t], "with"),
       open ? share(open.log_probs[t], "without") : el("td", { class: "share" }, "–"),
-      el("td", {}, isOther ? `“${shown(first)}” ${percent(Math.exp(first.log_prob))}` : open ? "the same" : "–"));
+      el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "the same" : "–"));
   });
   return el("div", { class: "scroller" }, el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
     el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "first choice, off"].map((name) => el("th", { scope: "col" }, name)))),
@@ -296,7 +298,7 @@ function drawForcing(place, state, view, choose) {
 
 function card(run, t, token, isFuture, isChosen, choose) {
   if (isFuture) return el("span", { class: "position future", "aria-hidden": "true" }, el("span", {}, "…"), el("span", { class: "arrow" }, "↓"), el("span", {}, "…"));
-  const probability = percent(Math.exp(run.log_probs[t]));
+  const probability = chance(run.log_probs[t]);
   return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t, "data-key": `position ${t}`,
     "data-log-prob": run.log_probs[t], "aria-label": `${t + 1}: in ${shown(run.target.tokens[t])}, out ${shown(token)}, ${probability}`, click: () => choose(t) },
   el("span", { class: "in" }, shown(run.target.tokens[t])), el("span", { class: "arrow" }, "↓"),
@@ -314,7 +316,7 @@ function drawAlternatives(place, run, t) {
   const right = run.target.outputs[t];
   const list = run.alternatives[t].slice(0, 6);
   if (!list.some(({ id }) => id === right.id)) list.push({ ...right, log_prob: run.log_probs[t] });
-  bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob), text: percent(Math.exp(token.log_prob)),
+  bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob), text: chance(token.log_prob),
     colour: token.id === right.id ? "value" : "query" })), { label: "alternatives", largest: 1 });
   const isFirst = run.alternatives[t][0].id === right.id;
   place.append(el("p", { class: "note" }, isFirst ? "The first choice is what was written." : "The first choice is not what was written: the beam found a better whole (chapter 9)."));

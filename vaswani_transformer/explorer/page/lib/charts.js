@@ -13,14 +13,15 @@ import { el, number } from "./dom.js";
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
   const { d3 } = window;
   const width = Math.max(240, root.clientWidth || 420);
-  const [left, right, top, bottom] = [46, 12, 12, 38];
+  const [right, top, bottom] = [12, 12, 38];
   const all = [...series.flatMap(({ points }) => points), ...marks.map((mark) => [mark.x, mark.y])].filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
   const scale = (isLog, domain, values, range) => {
     const positive = isLog ? values.filter((v) => v > 0) : values;
     return (isLog ? d3.scaleLog() : d3.scaleLinear()).domain(domain ?? d3.extent(positive)).range(range).nice();
   };
-  const across = scale(logX, domainX, all.map(([a]) => a), [left, width - right]);
   const up = scale(logY, domainY, all.map(([, b]) => b), [height - bottom, top]);
+  const left = Math.max(46, 28 + 6.8 * Math.max(...up.ticks(5).map((tick) => up.tickFormat(5, "~g")(tick).length))); // room for the longest number
+  const across = scale(logX, domainX, all.map(([a]) => a), [left, width - right]);
   const paint = (name) => (/^[a-z-]+\d?$/.test(name) && colour(name)) || name;
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("role", "img")
     .attr("aria-label", `${y} against ${x}: ${series.map(({ name }) => name).join(", ")}`);
@@ -35,7 +36,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   for (const mark of marks) {
     const isLate = across(mark.x) > width * 0.6;
     svg.append("circle").attr("cx", across(mark.x)).attr("cy", up(mark.y)).attr("r", 5).attr("fill", paint(mark.colour));
-    if (mark.text) svg.append("text").attr("x", across(mark.x) + (isLate ? -9 : 9)).attr("y", up(mark.y) - 7).attr("text-anchor", isLate ? "end" : "start").text(mark.text);
+    if (mark.text) svg.append("text").attr("x", across(mark.x) + (isLate ? -9 : 9)).attr("y", Math.max(11, up(mark.y) - 7)).attr("text-anchor", isLate ? "end" : "start").attr("class", "mark").text(mark.text);
   }
   const legend = el("p", { class: "note legend" }, series.map(({ name, colour: c }) => {
     const swatch = el("span", { class: "swatch" });
