@@ -15,7 +15,8 @@ const MASK = String.raw`
   feed-forward network stands a third sub-layer, which asks the encoder.</p>
 <p>Looking back only is a matter of adding minus infinity. At position \(i\) every score of a position \(j > i\) is masked before the
   softmax, which turns it into a weight of exactly zero, and what remains is a triangle:</p>
-\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V, \qquad M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
+\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V\]
+\[M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
 <p>Why is that needed? In training the whole right translation is given to the decoder at once, moved one place to the right, so that
   the answer of position \(i\) is its input at \(i + 1\). Take the mask away, and the answer lies one step to the right of the question.</p>`;
 
@@ -159,7 +160,7 @@ function leakTable(run, open) {
       el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "the same" : "–"));
   });
   return el("div", { class: "scroller" }, el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
-    el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "first choice, off"].map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "would write"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
 }
 

@@ -18,7 +18,8 @@ const SMOOTHING = String.raw`
 <p>The loss compares the model's distribution with a target. The plain target is certain: the right token has 1, all others have 0, and
   the loss \(-\log p\) can always fall further by pushing \(p\) closer to 1. Label smoothing takes \(\epsilon_{ls}\) from the right token
   and spreads it over the rest of the vocabulary:</p>
-\[L = -\sum_v q(v) \log p(v), \qquad q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is right} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
+\[L = -\sum_v q(v) \log p(v)\]
+\[q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is right} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
 <p>Now the best that the model can do is \(p = 1 - \epsilon_{ls}\), and being surer than that costs. Perplexity, the exponential of the mean
   \(-\log p\), gets worse, since it asks for exactly the certainty that was taken away. BLEU only asks which words are chosen, not how
   surely, and the doubt turns out to make the choice better: in row (D) of Table 3 the model without smoothing has perplexity 4.67 and
@@ -216,12 +217,12 @@ function targetTable(known, right, V, epsilon, { rest, off }) {
 function lossSentence(run, position, epsilon, { plain, smoothed, rest, unknown }) {
   const surest = Math.exp(Math.max(...run.log_probs));
   const perplexity = Math.exp(-run.log_prob / run.log_probs.length);
-  const atLeast = epsilon ? `at least ${number(smoothed)} (the ${count(unknown)} tokens not among the first ${run.alternatives[position].length} `
-    + `have ${percent(rest)} together; were it shared unevenly, the loss would be higher)` : `${number(smoothed)}, the same`;
+  const smooth = epsilon ? `it is at least ${number(smoothed)}, which takes the ${percent(rest)} of the ${count(unknown)} tokens outside the first `
+    + `${run.alternatives[position].length} as evenly shared` : "it is the same";
   const bound = epsilon ? ` A model that reaches its target everywhere has a perplexity of ${number(1 / (1 - epsilon))}.` : "";
   return el("p", { id: "smoothing-sentence", "aria-live": "polite", "data-plain": plain, "data-smoothed": smoothed },
-    `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${atLeast}. Of this translation's ${run.log_probs.length} tokens the surest has `
-    + `${percent(surest)}; its perplexity is ${number(perplexity)}.${bound}`);
+    `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${smooth}. Of this translation's ${run.log_probs.length} tokens the surest has `
+    + `${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`);
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------

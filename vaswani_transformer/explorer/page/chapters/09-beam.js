@@ -17,7 +17,8 @@ const SEARCH = String.raw`
 const PENALTY = String.raw`
 <p>Each further token makes a sentence less probable, so that \(\log P\) alone prefers short ones. The finished ones are therefore compared
   by \(\log P\) divided by the length penalty of Wu et al. (2016):</p>
-\[s(Y) = \frac{\log P(Y \mid X)}{lp(Y)}, \qquad lp(Y) = \frac{(5 + |Y|)^{\alpha}}{(5 + 1)^{\alpha}}\]
+\[s(Y) = \frac{\log P(Y \mid X)}{lp(Y)}\]
+\[lp(Y) = \frac{(5 + |Y|)^{\alpha}}{(5 + 1)^{\alpha}}\]
 <p>With \(\alpha = 0\) nothing is divided; the larger \(\alpha\), the more is forgiven to long translations. The paper chose 0.6 on its
   validation set.</p>`;
 
@@ -225,15 +226,17 @@ function listen(box, points, nodes, step, x, onPoint) {
   });
 }
 
+const number_ = (x) => el("td", { class: "number" }, String(x));
+const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null }, name));
+
 /** The finished translations, best first; pointing at one lights its path. */
 function finishedList(search, light) {
   const rows = search.finished.map(({ key, text, log_prob, length, score }, i) => el("tr", { pointerenter: () => light(key), pointerleave: () => light(null),
     "data-score": score, "data-log-prob": log_prob, "data-length": length },
-  el("td", { class: "number" }, String(i + 1)),
-  el("td", {}, el("button", { type: "button", class: "plain", "data-key": `finished ${i}`, focus: () => light(key), blur: () => light(null), click: () => light(key) }, text || "(nothing)")),
-  el("td", { class: "number" }, String(length)), el("td", { class: "number" }, fixed(log_prob)), el("td", { class: "number" }, fixed(score))));
+  number_(i + 1), number_(fixed(score)), number_(fixed(log_prob)), number_(length),
+  el("td", {}, el("button", { type: "button", class: "plain", "data-key": `finished ${i}`, focus: () => light(key), blur: () => light(null), click: () => light(key) }, text || "(nothing)"))));
   return el("div", { class: "scroller" }, el("table", { id: "finished", class: "finished-list" }, el("caption", {}, "Finished, best first"),
-    el("thead", {}, el("tr", {}, ["", "translation", "tokens", "log P", "score"].map((name, i) => el("th", { scope: "col", class: i === 1 ? null : "number" }, name)))),
+    el("thead", {}, el("tr", {}, headings("", "score", "log P", "tokens", "translation"))),
     el("tbody", {}, rows)));
 }
 
@@ -289,12 +292,11 @@ function drawPenalty(place, { finished, alpha: used, offset }, alpha) {
 function rescored(finished, score, penalty) {
   const ranked = finished.map((one, i) => ({ ...one, was: i + 1, score: score(one), penalty: penalty(one) })).sort((a, b) => b.score - a.score);
   const change = ranked.length && ranked[0].was !== 1 ? `Another translation would win: number ${ranked[0].was}.` : "The same translation wins.";
-  const rows = ranked.map((one) => el("tr", { "data-score": one.score, "data-was": one.was }, el("td", { class: "number" }, String(one.was)), el("td", {}, one.text || "(nothing)"),
-    el("td", { class: "number" }, String(one.length)), el("td", { class: "number" }, fixed(one.log_prob)), el("td", { class: "number" }, fixed(one.penalty)),
-    el("td", { class: "number" }, fixed(one.score))));
+  const rows = ranked.map((one) => el("tr", { "data-score": one.score, "data-was": one.was }, number_(one.was), number_(fixed(one.score)), number_(fixed(one.log_prob)),
+    number_(fixed(one.penalty)), number_(one.length), el("td", {}, one.text || "(nothing)")));
   return el("div", {}, el("p", { id: "rescored-sentence", "aria-live": "polite" }, change),
     el("div", { class: "scroller" }, el("table", { id: "rescored", class: "finished-list" }, el("caption", { class: "hidden" }, "Finished translations by their scores at this α"),
-      el("thead", {}, el("tr", {}, ["", "translation", "tokens", "log P", "lp", "score"].map((name, i) => el("th", { scope: "col", class: i === 1 ? null : "number" }, name)))),
+      el("thead", {}, el("tr", {}, headings("", "score", "log P", "lp", "tokens", "translation"))),
       el("tbody", {}, rows))));
 }
 
