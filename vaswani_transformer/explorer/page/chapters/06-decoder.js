@@ -111,7 +111,7 @@ function drawMask(place, state, view) {
   const { target } = state.run;
   const weights = weightsOf(open?.tensors ?? state.tensors, "self_attn", view);
   const isLater = (r, c) => c > r;
-  const [map, table] = [el("div", { class: "map-place" }), el("div", { class: "leak-place" })];
+  const [map, table] = [el("div", { class: `map-place ${target.tokens.length > 24 ? "many" : ""}` }), el("div", { class: "leak-place" })];
   place.append(el("div", { class: "side-by-side" }, map, table));
   map.append(el("h4", {}, open ? "Weights, with the future open" : "Weights, the future masked"));
   heatmap(map, weights, { rows: target.tokens, columns: target.tokens, label: "Weights of the decoder's self-attention",
@@ -137,11 +137,10 @@ function leakSentence(run, open, weights) {
   const { later, next } = futureShares(weights);
   const looks = `Without the mask ${percent(later)} of the attention goes to tokens that are not written yet, `
     + `${percent(next)} to the very token that should be predicted. `;
-  const change = `log P of the same translation goes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
+  const change = `The log P of the same translation goes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
   return looks + change + (open.log_prob < run.log_prob
-    ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is only "
-      + "confused by a sentence that seems to be finished already. Trained without the mask it would learn nothing but to copy its next "
-      + "input, and have nothing to copy when it must write by itself."
+    ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is misled by "
+      + "it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must write by itself."
     : "It rises: the model uses what lies ahead, which it will not have when it must write by itself.");
 }
 
@@ -159,7 +158,8 @@ function leakTable(run, open) {
       open ? share(open.log_probs[t], "without") : el("td", { class: "share" }, "–"),
       el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "the same" : "–"));
   });
-  return el("div", { class: "scroller" }, el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
+  return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group", "aria-label": "Probability of each right token" },
+    el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
     el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "would write"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
 }
@@ -189,7 +189,7 @@ function drawAlignment(place, state, view) {
   const { source, target } = state.run;
   const weights = weightsOf(state.tensors, "cross_attn", view);
   view.chosen ??= { side: "target", index: farthestFromDiagonal(weights, target.outputs) };
-  const paint = weightScale(weights.data.reduce((a, x) => Math.max(a, x), 0));
+  const paint = weightScale();
   const sentence = el("p", { id: "alignment-sentence", "aria-live": "polite" });
   const row = (side, name, tokens) => {
     const select = (index) => {
