@@ -29,6 +29,11 @@ def inspected(**settings):
     return inspect_translation(*opened(), TEXT, **settings)
 
 
+def shown_map(page, index: int) -> tuple[list[int], list[float]]:
+    """Shape and numbers of a heat map of chapter 6."""
+    return page.tensors("#decoder")[index]
+
+
 def show(page, chapter: str):
     """Brings the chapter into view with all its figures, the sentence translated."""
     if page.js("return document.getElementById('text').value") != TEXT:
@@ -57,7 +62,7 @@ def test_without_the_mask_the_decoder_looks_ahead(open_chapter):
     plain, leaky = inspected(), inspected(causal=False)
     last = f"decoder.layers.{opened()[0].config.decoder_layers - 1}.self_attn.weights"
 
-    shape, weights = page.tensor("#decoder figure:nth-of-type(1)")
+    shape, weights = shown_map(page, 0)
     assert shape == list(plain.tensors[last].shape[1:])
     close(weights, plain.tensors[last].mean(0))
     assert not torch.tensor(weights).view(shape).triu(1).any()
@@ -65,10 +70,10 @@ def test_without_the_mask_the_decoder_looks_ahead(open_chapter):
 
     page.js("document.querySelector('#decoder [data-key=\"causal mask\"]').click()")
     page.wait("document.querySelector('table.leak tr[data-open]')")
-    close(page.tensor("#decoder figure:nth-of-type(1)")[1], leaky.tensors[last].mean(0))
+    close(shown_map(page, 0)[1], leaky.tensors[last].mean(0))
     close(numbers(page, "table.leak tr[data-position]", "data-open"), leaky.log_probs)
     page.js("document.querySelector('#decoder [data-key=\"head 1\"]').click()")
-    close(page.tensor("#decoder figure:nth-of-type(1)")[1], leaky.tensors[last][1])
+    close(shown_map(page, 0)[1], leaky.tensors[last][1])
     assert "tokens that are not written yet" in page.js("return document.getElementById('leak-sentence').textContent")
 
 
@@ -77,7 +82,7 @@ def test_a_token_lights_its_partners(open_chapter):
     show(page, "decoder")
     inspection = inspected()
     weights = inspection.tensors[f"decoder.layers.{opened()[0].config.decoder_layers - 1}.cross_attn.weights"].mean(0)
-    close(page.tensor("#decoder figure:nth-of-type(2)")[1], weights)
+    close(shown_map(page, 1)[1], weights)
     page.js("document.querySelector('[data-key=\"alignment target 1\"]').click()")
     best = inspection.source[int(weights[1].argmax())].text.strip()
     sentence = page.js("return document.getElementById('alignment-sentence').textContent")
@@ -90,6 +95,7 @@ def test_one_pass_gives_what_many_give(open_chapter):
     page.js(SLIDE, "#decoder [data-key=position]", 1)
     assert len(numbers(page, "#decoder button.position", "data-log-prob")) == 2
     page.js("document.querySelector('#decoder [data-key=\"run forcing\"]').click()")
+    page.wait(f"document.querySelectorAll('#decoder button.position').length === {len(inspected().outputs)}")
     close(numbers(page, "#decoder button.position", "data-log-prob"), inspected().log_probs)
     check = page.js("return document.getElementById('forcing-check').textContent")
     assert f"in {len(inspected().outputs)} passes" in check
@@ -135,7 +141,9 @@ def test_dropout_keeps_the_mean(open_chapter):
     page = open_chapter("training")
     show(page, "training")
     page.js(SLIDE, "#training [data-key=P_drop]", 0.5)
-    before, after = page.js("const e = document.getElementById('dropped'); return [[...e.before.data], [...e.tensor.data]]")
+    before, after = page.js(
+        "const e = document.getElementById('dropped'); return [[...e.before.data], [...e.tensor.data]]"
+    )
     close(before, inspected().tensors["encoder.layers.0.self_attn.output"][0, : len(before)])
     assert all(y == 0 or y == pytest.approx(2 * x, abs=1e-6) for x, y in zip(before, after, strict=True))
     assert 0 < after.count(0) < len(after)
@@ -146,6 +154,7 @@ def test_the_search_is_the_models(open_chapter):
     show(page, "beam")
     for beams in (4, 2):
         if beams != 4:
+            page.js("document.querySelector('#beam figure').scrollIntoView()")
             page.js(SLIDE, "#beam [data-key=beams]", beams)
             page.wait(f"document.querySelectorAll('#finished tbody tr').length === {beams}")
         search = inspected(num_beams=beams).search
