@@ -107,9 +107,7 @@ def test_the_schedule_is_the_recipes(open_chapter):
     page.js(SLIDE, '[data-key="schedule d_model"]', math.log2(512))
     page.js(SLIDE, '[data-key="schedule warmup"]', math.log2(4000))
     assert numbers(page, "#schedule-peak", "data-peak") == pytest.approx([(512 * 4000) ** -0.5])
-    training = page.js(
-        "return (await (await fetch('api/model?checkpoint=' + document.getElementById('checkpoint').value)).json()).training"
-    )
+    training = page.js("return (await (await fetch('api/model')).json()).training")
     names = ("warmup_steps", "learning_rate_scale", "cooldown_steps", "max_steps", "optimiser")
     recipe = Optimisation(**{name: training[name] for name in names})
     points = page.js("return document.getElementById('recipe-chart').series[0].points")

@@ -135,7 +135,7 @@ function sentenceOf(run, plain, step) {
     + `${of("finished")} finished${of("ended-too-low") ? `, ${of("ended-too-low")} ended too low to count` : ""}.`;
   const best = search.finished[0];
   if (step < search.steps.length - 1 || !best) return seen;
-  const same = run === plain || run.target.text === plain.target.text ? "" : ` With the settings above it is “${plain.target.text}”.`;
+  const same = run === plain || run.target.text === plain.target.text ? "" : ` With the checkpoint's own settings it is “${plain.target.text}”.`;
   return `${seen} The winner, with log P ${fixed(best.log_prob)} and score ${fixed(best.score)}: “${best.text}”.${same}`;
 }
 

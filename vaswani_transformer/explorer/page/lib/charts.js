@@ -13,7 +13,7 @@ import { el, number } from "./dom.js";
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
   const { d3 } = window;
   const width = Math.max(240, root.clientWidth || 420);
-  const [right, top, bottom] = [12, 12, 38];
+  const [right, top, bottom] = [18, 12, 38];
   const all = [...series.flatMap(({ points }) => points), ...marks.map((mark) => [mark.x, mark.y])].filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
   const scale = (isLog, domain, values, range) => {
     const positive = isLog ? values.filter((v) => v > 0) : values;
