@@ -85,10 +85,10 @@ function renderMask(root, state) {
       + "without it. The translation stays the same; only the decoder is run on it again." });
 
   function draw(body) {
-    const place = el("div");
+    const [place, sentence] = [el("div"), el("p", { id: "leak-sentence", "aria-live": "polite" })];
     const redraw = () => {
       place.replaceChildren();
-      drawMask(place, state, view);
+      drawMask(place, sentence, state, view);
     };
     const toggle = (causal) => {
       view.causal = causal;
@@ -101,12 +101,12 @@ function renderMask(root, state) {
       } else redraw();
     };
     body.append(el("div", { class: "controls" }, checkbox({ name: "causal mask", value: view.causal, onChange: toggle }),
-      layerAndHead(state, view, redraw)), question.status, place);
+      layerAndHead(state, view, redraw)), question.status, place, sentence);
     redraw();
   }
 }
 
-function drawMask(place, state, view) {
+function drawMask(place, sentence, state, view) {
   const open = view.causal ? null : view.open;
   const { target } = state.run;
   const weights = weightsOf(open?.tensors ?? state.tensors, "self_attn", view);
@@ -118,7 +118,7 @@ function drawMask(place, state, view) {
     masked: (r, c) => !open && isLater(r, c), marked: isLater, rowName: "at", columnName: "looks at",
     hint: open ? "Above the diagonal, in the other colour: weights on tokens not yet written." : "Above the diagonal: masked, weight 0." });
   table.append(leakTable(state.run, open?.run));
-  place.append(el("p", { id: "leak-sentence", "aria-live": "polite" }, leakSentence(state.run, open?.run, weights)));
+  sentence.textContent = leakSentence(state.run, open?.run, weights);
 }
 
 /** How much of a weight matrix [T, T] lies above its diagonal, and just right of it, as means of the rows. */
@@ -139,8 +139,10 @@ function leakSentence(run, open, weights) {
     + `${percent(next)} to the very token that should be predicted. `;
   const change = `The log P of the same translation goes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
   return looks + change + (open.log_prob < run.log_prob
-    ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is misled by "
-      + "it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must write by itself."
+    ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is "
+      + "misled by "
+      + "it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must "
+      + "write by itself."
     : "It rises: the model uses what lies ahead, which it will not have when it must write by itself.");
 }
 
@@ -158,7 +160,8 @@ function leakTable(run, open) {
       open ? share(open.log_probs[t], "without") : el("td", { class: "share" }, "–"),
       el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "the same" : "–"));
   });
-  return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group", "aria-label": "Probability of each right token" },
+  return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group",
+    "aria-label": "Probability of each right token" },
     el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
     el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "would write"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
@@ -229,7 +232,8 @@ function farthestFromDiagonal(weights, outputs) {
 function lightPartners(rows, sentence, weights, paint, { side, index }, { source, target }) {
   const [T, S] = weights.shape;
   const isTarget = side === "target";
-  const partners = isTarget ? Array.from({ length: S }, (_, s) => weights.at(index, s)) : Array.from({ length: T }, (_, t) => weights.at(t, index));
+  const partners = isTarget ? Array.from({ length: S }, (_, s) => weights.at(index, s))
+    : Array.from({ length: T }, (_, t) => weights.at(t, index));
   const [own, others] = isTarget ? [rows.target, rows.source] : [rows.source, rows.target];
   [...own.children].forEach((chip, i) => {
     chip.setAttribute("aria-pressed", String(i === index));
@@ -260,10 +264,10 @@ function renderForcing(root, state) {
       + "choices at the chosen position." });
 
   function draw(body) {
-    const place = el("div");
+    const [place, sentence] = [el("div"), el("p", { id: "passes", "aria-live": "polite" })];
     const show = () => {
       place.replaceChildren();
-      drawForcing(place, state, view, choose);
+      drawForcing(place, sentence, state, view, choose);
     };
     const choose = (position) => {
       view.position = position;
@@ -280,28 +284,33 @@ function renderForcing(root, state) {
       player({ name: "position", last, value: view.position, format: (t) => `${t + 1} of ${last + 1}`, onChange: (position) => {
         view.position = position;
         show();
-      } })), place);
+      } })), sentence, place);
     show();
   }
 }
 
-function drawForcing(place, state, view, choose) {
+function drawForcing(place, sentence, state, view, choose) {
   const { run } = state;
   const isGeneration = view.mode === "generation";
   const passes = isGeneration ? view.position + 1 : 1;
   const cards = el("div", { class: "positions", role: "group", "aria-label": "positions of the decoder" });
-  run.target.outputs.forEach((token, t) => cards.append(card(run, t, token, isGeneration && t > view.position, t === view.position, choose)));
-  place.append(el("p", { id: "passes", "aria-live": "polite" }, passesSentence(run, passes, isGeneration)), cards);
+  run.target.outputs.forEach((token, t) => cards.append(card(run, t, token, isGeneration && t > view.position, t === view.position,
+    choose)));
+  sentence.textContent = passesSentence(run, passes, isGeneration);
+  place.append(cards);
   place.append(el("h4", {}, `Position ${view.position + 1}: after “${shown(run.target.tokens[view.position])}”`));
   drawAlternatives(place, run, view.position);
   place.append(el("p", { class: "note", id: "forcing-check" }, checkOfPasses(run)));
 }
 
 function card(run, t, token, isFuture, isChosen, choose) {
-  if (isFuture) return el("span", { class: "position future", "aria-hidden": "true" }, el("span", {}, "…"), el("span", { class: "arrow" }, "↓"), el("span", {}, "…"));
+  if (isFuture) return el("span", { class: "position future", "aria-hidden": "true" }, el("span", {}, "…"),
+    el("span", { class: "arrow" }, "↓"), el("span", {}, "…"));
   const probability = chance(run.log_probs[t]);
-  return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t, "data-key": `position ${t}`,
-    "data-log-prob": run.log_probs[t], "aria-label": `${t + 1}: in ${shown(run.target.tokens[t])}, out ${shown(token)}, ${probability}`, click: () => choose(t) },
+  return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t,
+    "data-key": `position ${t}`,
+    "data-log-prob": run.log_probs[t], "aria-label": `${t + 1}: in ${shown(run.target.tokens[t])}, out ${shown(token)}, ${probability}`,
+      click: () => choose(t) },
   el("span", { class: "in" }, shown(run.target.tokens[t])), el("span", { class: "arrow" }, "↓"),
   el("span", { class: "out" }, shown(token)), el("small", {}, probability));
 }
@@ -317,10 +326,12 @@ function drawAlternatives(place, run, t) {
   const right = run.target.outputs[t];
   const list = run.alternatives[t].slice(0, 6);
   if (!list.some(({ id }) => id === right.id)) list.push({ ...right, log_prob: run.log_probs[t] });
-  bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob), text: chance(token.log_prob),
+  bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob),
+    text: chance(token.log_prob),
     colour: token.id === right.id ? "value" : "query" })), { label: "alternatives", largest: 1 });
   const isFirst = run.alternatives[t][0].id === right.id;
-  place.append(el("p", { class: "note" }, isFirst ? "The first choice is what was written." : "The first choice is not what was written: the beam found a better whole (chapter 9)."));
+  place.append(el("p", { class: "note" }, isFirst ? "The first choice is what was written."
+    : "The first choice is not what was written: the beam found a better whole (chapter 9)."));
 }
 
 /** The search ran the decoder token by token; the probabilities of this page come from one pass. They agree. */
@@ -330,5 +341,6 @@ function checkOfPasses(run) {
   for (let at = candidates.get(run.search.finished[0]?.key); at; at = candidates.get(at.parent)) path.unshift(at.log_prob);
   if (path.length !== run.log_probs.length) return "";
   const difference = path.reduce((worst, logProb, t) => Math.max(worst, Math.abs(logProb - run.log_probs[t])), 0);
-  return `The search wrote this token by token, in ${path.length} passes. Largest difference of a log-probability from the single pass: ${number(difference, 2)}.`;
+  return `The search wrote this token by token, in ${path.length} passes. Largest difference of a log-probability from the single pass: `
+    + `${number(difference, 2)}.`;
 }

@@ -66,12 +66,13 @@ function renderSchedule(root, state) {
     caption: "The learning rate by step. Dashed: the paper's base model, d_model 512 and 4,000 steps of warm-up." });
 
   function draw(body) {
-    const charts = el("div", { class: "side-by-side" });
+    const [charts, sentence] = [el("div", { class: "side-by-side" }), el("p", { id: "schedule-peak", "aria-live": "polite" })];
     const redraw = () => {
       charts.replaceChildren();
-      drawSchedule(charts, state, view);
+      drawSchedule(charts, sentence, state, view);
     };
-    const power = (name, key, min, max) => slider({ name, key: `schedule ${key}`, min: Math.log2(min), max: Math.log2(max), step: 0.25, value: Math.log2(view[key]),
+    const power = (name, key, min, max) => slider({ name, key: `schedule ${key}`, min: Math.log2(min), max: Math.log2(max), step: 0.25,
+      value: Math.log2(view[key]),
       format: (x) => count(rounded(2 ** x)), onChange: (x) => {
         view[key] = rounded(2 ** x);
         redraw();
@@ -80,7 +81,7 @@ function renderSchedule(root, state) {
       checkbox({ name: "logarithmic axes", value: view.isLog, onChange: (isLog) => {
         view.isLog = isLog;
         redraw();
-      } })), charts);
+      } })), sentence, charts);
     redraw();
   }
 }
@@ -88,7 +89,7 @@ function renderSchedule(root, state) {
 /** To a number that people would choose: 4000, not 4096.2. */
 const rounded = (x) => (x >= 1000 ? Math.round(x / 100) * 100 : Math.round(x));
 
-function drawSchedule(charts, state, { d_model, warmup, isLog }) {
+function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   const { training, config } = state.model;
   const last = Math.max(20000, 5 * warmup);
   const points = (rate, end) => stepsTo(end).map((step) => [step, rate(step)]);
@@ -98,18 +99,23 @@ function drawSchedule(charts, state, { d_model, warmup, isLog }) {
   own.append(el("h4", {}, "Equation 3"));
   const peak = equation3(warmup, d_model, warmup);
   const element = lineChart(own, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
-    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query", points: points((step) => equation3(step, d_model, warmup), last) },
-    { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup), last) }],
+    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query",
+      points: points((step) => equation3(step, d_model, warmup), last) },
+    { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup),
+      last) }],
   marks: [{ x: warmup, y: peak, colour: "query", text: number(peak) }] });
   element.id = "schedule-chart";
-  own.append(el("p", { id: "schedule-peak", "aria-live": "polite", "data-peak": peak }, `Highest at step ${count(warmup)}: ${number(peak)}.`));
+  sentence.dataset.peak = peak;
+  sentence.textContent = `With d_model ${count(d_model)} and a warm-up of ${count(warmup)} steps the rate is highest at step `
+    + `${count(warmup)}: ${number(peak)}.`;
   if (!hasRecipe) return;
 
   place.append(el("h4", {}, `This checkpoint's (${state.model.name})`));
   const rate = (step) => recipeRate(step, config.d_model, training);
   const chart = lineChart(place, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
     { name: training.schedule, colour: "value", points: points(rate, training.max_steps) },
-    { name: "equation 3", colour: "soft", dashed: true, points: points((step) => equation3(step, config.d_model, training.warmup_steps), training.max_steps) }],
+    { name: "equation 3", colour: "soft", dashed: true, points: points((step) => equation3(step, config.d_model, training.warmup_steps),
+      training.max_steps) }],
   marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "value", text: number(rate(training.warmup_steps)) }] });
   chart.id = "recipe-chart";
   place.append(el("p", {}, recipeSentence(training)));
@@ -117,7 +123,8 @@ function drawSchedule(charts, state, { d_model, warmup, isLog }) {
 
 function recipeSentence({ warmup_steps, learning_rate_scale, batch_tokens, optimiser, micro_batches }) {
   const times = learning_rate_scale === 1 ? "" : `, times ${number(learning_rate_scale)}`;
-  const batch = batch_tokens ? ` Batches of about ${count(batch_tokens * (micro_batches ?? 1))} tokens; the paper's have 25,000 on each side.` : "";
+  const batch = batch_tokens ? ` Batches of about ${count(batch_tokens * (micro_batches ?? 1))} tokens; the paper's have 25,000 on each `
+    + `side.` : "";
   const by = { adam: "Adam", muon: "Muon for the layers' matrices and Adam for the rest", schedule_free: "Schedule-Free AdamW" }[optimiser];
   return `Warm-up of ${count(warmup_steps)} steps${times}${by ? `, with ${by}` : ""}.${batch}`;
 }
@@ -138,14 +145,14 @@ function renderSmoothing(root, state) {
   state.on("model", () => (view.epsilon = state.model.config.label_smoothing));
   state.on("run", () => (view.position = Math.min(2, state.run.target.outputs.length - 1)));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: target and prediction for the model's first choices; the rest of the vocabulary as one row. Right: what the loss makes of a "
-      + "probability of the right token, if the others share the rest evenly, less the least loss that there is." });
+    caption: "Left: target and prediction for the model's first choices; the rest of the vocabulary as one row. Right: what the loss "
+      + "makes of a probability of the right token, if the others share the rest evenly, less the least loss that there is." });
 
   function draw(body) {
-    const place = el("div");
+    const [place, sentence] = [el("div"), el("p", { id: "smoothing-sentence", "aria-live": "polite" })];
     const redraw = () => {
       place.replaceChildren();
-      drawSmoothing(place, state, view);
+      drawSmoothing(place, sentence, state, view);
     };
     const { outputs } = state.run.target;
     view.position = Math.min(view.position, outputs.length - 1);
@@ -154,15 +161,16 @@ function renderSmoothing(root, state) {
       [...tokens.children].forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === position)));
       redraw();
     } });
-    body.append(el("div", { class: "controls" }, slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon, onChange: (epsilon) => {
+    body.append(el("div", { class: "controls" }, slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon,
+      onChange: (epsilon) => {
       view.epsilon = epsilon;
       redraw();
-    } })), el("h4", {}, "The right token"), tokens, place);
+    } })), el("h4", {}, "The right token"), tokens, place, sentence);
     redraw();
   }
 }
 
-function drawSmoothing(place, state, { epsilon, position }) {
+function drawSmoothing(place, sentence, state, { epsilon, position }) {
   const { run, model } = state;
   const V = model.config.decoder_vocab_size ?? model.config.vocab_size;
   const right = run.target.outputs[position];
@@ -175,12 +183,15 @@ function drawSmoothing(place, state, { epsilon, position }) {
   left.append(el("h4", {}, `Instead of “${shown(right)}” for certain`), targetTable(known, right, V, epsilon, parts));
   chart.append(el("h4", {}, "Loss against probability"));
   const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), 0.985, 0.99, 0.993, 0.996, 0.998, 0.999, 0.9995, 0.9999];
-  lineChart(chart, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270, series: [
+  lineChart(chart, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270,
+    series: [
     { name: "plain", colour: "soft", dashed: true, points: grid.map((q) => [q, lossAt(q, 0, V)]).filter(([, loss]) => loss <= 3) },
-    { name: `ε = ${number(epsilon)}`, colour: "query", points: grid.map((q) => [q, lossAt(q, epsilon, V)]).filter(([, loss]) => loss <= 3) }],
+    { name: `ε = ${number(epsilon)}`, colour: "query", points: grid.map((q) => [q, lossAt(q, epsilon, V)])
+      .filter(([, loss]) => loss <= 3) }],
   marks: [{ x: 1 - epsilon, y: 0, colour: "query", text: `best: ${percent(1 - epsilon)}` },
     ...(lossAt(p, epsilon, V) <= 3 ? [{ x: p, y: lossAt(p, epsilon, V), colour: "key", text: `this model: ${percent(p)}` }] : [])] });
-  place.append(lossSentence(run, position, epsilon, parts));
+  sentence.textContent = lossSentence(run, position, epsilon, parts);
+  Object.assign(sentence.dataset, { plain: parts.plain, smoothed: parts.smoothed });
 }
 
 /**
@@ -201,28 +212,30 @@ function targetTable(known, right, V, epsilon, { rest, off }) {
   const bar = (share, name) => {
     const fill = el("span", { class: `bar ${name}` });
     fill.style.width = `${100 * share}%`;
-    return el("td", { class: "share" }, el("span", {}, share < 0.0005 ? number(share, 2) : percent(share)), el("span", { class: "bar-place" }, fill));
+    return el("td", { class: "share" }, el("span", {}, share < 0.0005 ? number(share, 2) : percent(share)),
+      el("span", { class: "bar-place" }, fill));
   };
   const first = [...known].sort((a, b) => (b.id === right.id) - (a.id === right.id) || b.log_prob - a.log_prob).slice(0, SHOWN);
-  const row = (name, target, predicted, isRight) => el("tr", { class: isRight ? "right" : null, "data-target": target, "data-predicted": predicted },
+  const row = (name, target, predicted, isRight) => el("tr", { class: isRight ? "right" : null, "data-target": target,
+    "data-predicted": predicted },
     el("th", { scope: "row" }, name), bar(target, "target"), bar(predicted, "predicted"));
   const hidden = known.length - first.length;
   const shownRest = rest + known.filter((token) => !first.includes(token)).reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0);
   return el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Target and prediction"),
     el("thead", {}, el("tr", {}, ["token", "target q", "the model's p"].map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, first.map((token) => row(shown(token) + (token.id === right.id ? " ✓" : ""), token.id === right.id ? 1 - epsilon : off, Math.exp(token.log_prob), token.id === right.id)),
+    el("tbody", {}, first.map((token) => row(shown(token) + (token.id === right.id ? " ✓" : ""), token.id === right.id ? 1 - epsilon : off,
+      Math.exp(token.log_prob), token.id === right.id)),
       row(`the other ${count(V - known.length + hidden)}`, off * (V - known.length + hidden), shownRest, false)));
 }
 
 function lossSentence(run, position, epsilon, { plain, smoothed, rest, unknown }) {
   const surest = Math.exp(Math.max(...run.log_probs));
   const perplexity = Math.exp(-run.log_prob / run.log_probs.length);
-  const smooth = epsilon ? `it is at least ${number(smoothed)}, which takes the ${percent(rest)} of the ${count(unknown)} tokens outside the first `
-    + `${run.alternatives[position].length} as evenly shared` : "it is the same";
+  const smooth = epsilon ? `it is at least ${number(smoothed)}, which takes the ${percent(rest)} of the ${count(unknown)} tokens `
+    + `outside the first ${run.alternatives[position].length} as evenly shared` : "it is the same";
   const bound = epsilon ? ` A model that reaches its target everywhere has a perplexity of ${number(1 / (1 - epsilon))}.` : "";
-  return el("p", { id: "smoothing-sentence", "aria-live": "polite", "data-plain": plain, "data-smoothed": smoothed },
-    `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${smooth}. Of this translation's ${run.log_probs.length} tokens the surest has `
-    + `${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`);
+  return `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${smooth}. Of this translation's ${run.log_probs.length} tokens `
+    + `the surest has ${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`;
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------
@@ -231,22 +244,24 @@ function renderDropout(root, state) {
   const view = { rate: 0.1, seed: 1 };
   state.on("model", () => (view.rate = state.model.config.dropout));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: Figure 1 with dropout's three places, a sub-layer standing for all. Right: a real vector, and what dropout would make of it." });
+    caption: "Left: Figure 1 with dropout's three places, a sub-layer standing for all. Right: a real vector, and what dropout would "
+      + "make of it." });
 
   function draw(body) {
-    const bars = el("div");
+    const [bars, sentence] = [el("div"), el("p", { class: "note", "aria-live": "polite" })];
     const redraw = () => {
       bars.replaceChildren();
-      drawDropped(bars, state, view);
+      drawDropped(bars, sentence, state, view);
     };
-    const controls = el("div", { class: "controls" }, slider({ name: "P_drop", min: 0, max: 0.9, step: 0.05, value: view.rate, onChange: (rate) => {
+    const controls = el("div", { class: "controls" }, slider({ name: "P_drop", min: 0, max: 0.9, step: 0.05, value: view.rate,
+      onChange: (rate) => {
       view.rate = rate;
       redraw();
     } }), button("Draw again", () => {
       view.seed += 1;
       redraw();
     }, { "data-key": "draw again" }));
-    body.append(el("div", { class: "dropout" }, dropoutDrawing(state.model.config), el("div", {}, controls, bars)));
+    body.append(el("div", { class: "dropout" }, dropoutDrawing(state.model.config), el("div", {}, controls, bars, sentence)));
     redraw();
   }
 }
@@ -255,20 +270,25 @@ function dropoutDrawing(config) {
   const { encoder_layers: N, decoder_layers: M, dropout } = config;
   const svg = window.d3.create("svg").attr("viewBox", "0 0 350 332").attr("class", "dropout-drawing").attr("role", "img").attr("aria-label",
     `Dropout after the sum of embedding and position in the encoder and in the decoder, and after each sub-layer; P_drop ${dropout}`);
-  svg.append("defs").append("marker").attr("id", "drop-tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4).attr("markerWidth", 6).attr("markerHeight", 6)
+  svg.append("defs").append("marker").attr("id", "drop-tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
+    .attr("markerWidth", 6).attr("markerHeight", 6)
     .attr("orient", "auto").append("path").attr("d", "M0 0 8 4 0 8z").attr("class", "tip");
   drawStack(svg, { x: 92, name: "encoder", number: "1", isPre: config.norm_position === "pre", times: `${N} × 2 sub-layers` });
-  drawStack(svg, { x: 266, name: "decoder", number: "2", isPre: (config.decoder_norm_position ?? config.norm_position) === "pre", times: `${M} × 3 sub-layers` });
-  return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" }, `In this model dropout acts in ${2 + 2 * N + 3 * M} places, with P_drop = ${number(dropout)}`
+  drawStack(svg, { x: 266, name: "decoder", number: "2", isPre: (config.decoder_norm_position ?? config.norm_position) === "pre",
+    times: `${M} × 3 sub-layers` });
+  return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" },
+    `In this model dropout acts in ${2 + 2 * N + 3 * M} places, with P_drop = ${number(dropout)}`
     + `${dropout === 0.1 ? " as in the paper's base model" : ""}. The way around a sub-layer, the residual connection, has none.`));
 }
 
 /** One stack from the bottom up: embedding, dropout, then a sub-layer with its dropout, its residual connection and its norm. */
 function drawStack(svg, { x, name, number: own, isPre, times }) {
   const arrow = (path) => svg.append("path").attr("d", path).attr("class", "arrow").attr("marker-end", "url(#drop-tip)");
-  const text = (words, y, className = "") => svg.append("text").attr("x", x).attr("y", y + 4).attr("text-anchor", "middle").attr("class", className).text(words);
+  const text = (words, y, className = "") => svg.append("text").attr("x", x).attr("y", y + 4).attr("text-anchor", "middle")
+    .attr("class", className).text(words);
   const box = (words, y, width, className) => {
-    svg.append("rect").attr("x", x - width / 2).attr("y", y - 14).attr("width", width).attr("height", 28).attr("rx", 7).attr("class", `box ${className}`);
+    svg.append("rect").attr("x", x - width / 2).attr("y", y - 14).attr("width", width).attr("height", 28).attr("rx", 7)
+      .attr("class", `box ${className}`);
     text(words, y);
   };
   const drop = (n, y) => {
@@ -303,7 +323,7 @@ function drawStack(svg, { x, name, number: own, isPre, times }) {
 }
 
 /** The output of a sub-layer for one token as bars, and what is left of them under dropout. */
-function drawDropped(place, state, { rate, seed }) {
+function drawDropped(place, sentence, state, { rate, seed }) {
   const output = state.tensor("encoder.layers.0.self_attn.output").part(0);
   const width = Math.min(48, output.shape[0]);
   const vector = new Tensor([width], output.data.slice(0, width), output.name);
@@ -313,7 +333,8 @@ function drawDropped(place, state, { rate, seed }) {
   const largest = vector.data.reduce((a, x) => Math.max(a, Math.abs(x)), 0) || 1;
   const [step, half] = [12, 90];
   const height = (x) => Math.max(-half, Math.min(half, (x / largest) * (half / 2))); // room for twice the largest: P_drop up to 0.5
-  const svg = window.d3.create("svg").attr("viewBox", `0 0 ${width * step} ${2 * half + 2}`).attr("class", "dropped-bars").attr("role", "img")
+  const svg = window.d3.create("svg").attr("viewBox", `0 0 ${width * step} ${2 * half + 2}`).attr("class", "dropped-bars")
+    .attr("role", "img")
     .attr("aria-label", "The vector's numbers as bars, before and after dropout");
   const bar = (x, i, name) => svg.append("rect").attr("x", i * step + 1.5).attr("width", step - 3).attr("class", name)
     .attr("y", half - Math.max(0, height(x))).attr("height", Math.abs(height(x)));
@@ -326,9 +347,11 @@ function drawDropped(place, state, { rate, seed }) {
   const lost = isKept.filter((kept) => !kept).length;
   const element = el("div", { id: "dropped" }, svg.node());
   Object.assign(element, { tensor: dropped, before: vector });
-  place.append(el("h4", {}, `What the encoder's first attention gives for “${shown(state.run.source.tokens[0])}”: the first ${width} of ${output.shape[0]} numbers`),
-    element, el("p", { class: "note", "aria-live": "polite" }, `Outlines: the numbers. Filled: after dropout. ${lost} of ${width} are zero this time (×); `
-      + `the others are multiplied by ${number(1 / (1 - rate))}.`));
+  place.append(el("h4", {}, `What the encoder's first attention gives for “${shown(state.run.source.tokens[0])}”: the first ${width} of `
+    + `${output.shape[0]} numbers`),
+    element);
+  sentence.textContent = `Outlines: the numbers. Filled: after dropout. ${lost} of ${width} are zero this time (×); the others are `
+    + `multiplied by ${number(1 / (1 - rate))}.`;
 }
 
 // The recorded curve --------------------------------------------------------------------------------------------------
@@ -349,7 +372,8 @@ function drawCurve(body, { model }) {
   body.append(charts);
   const losses = [["training", "train_loss", "query"], ["validation", "validation_loss", "key"]];
   charts.children[0].append(el("h4", {}, "Loss"));
-  const element = lineChart(charts.children[0], { x: "step", y: "loss", series: losses.map(([name, field, colour]) => ({ name, colour, points: points(field) }))
+  const element = lineChart(charts.children[0], { x: "step", y: "loss",
+    series: losses.map(([name, field, colour]) => ({ name, colour, points: points(field) }))
     .filter((series) => series.points.length) });
   element.id = "curve-chart";
   const scores = points("bleu");
@@ -359,14 +383,17 @@ function drawCurve(body, { model }) {
     lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "value", points: scores }],
       marks: [{ x: step, y: best, colour: "value", text: number(best) }] });
   } else charts.children[1].remove();
-  body.append(el("p", { class: "note" }, "The training loss is the smoothed one, with dropout; the validation loss is the plain mean of −log p, without it. "
+  body.append(el("p", { class: "note" },
+    "The training loss is the smoothed one, with dropout; the validation loss is the plain mean of −log p, without it. "
     + "So one can lie above the other on either side."));
   if (training) body.append(trainingFacts(training));
 }
 
 function trainingFacts(training) {
-  const facts = [training.max_steps && `${count(training.max_steps)} steps`, training.training_pairs && `${count(training.training_pairs)} sentence pairs`,
-    training.epochs && `${number(training.epochs)} epochs`, training.hours && `${number(training.hours)} hours on ${training.device ?? "one machine"}`,
+  const facts = [training.max_steps && `${count(training.max_steps)} steps`,
+    training.training_pairs && `${count(training.training_pairs)} sentence pairs`,
+    training.epochs && `${number(training.epochs)} epochs`,
+      training.hours && `${number(training.hours)} hours on ${training.device ?? "one machine"}`,
     training.averaged_steps?.length > 1 && `the last ${training.averaged_steps.length} checkpoints averaged (section 6.1)`].filter(Boolean);
   return el("p", { id: "training-facts" }, `What is known of its training: ${facts.join(", ")}.`);
 }
