@@ -1,5 +1,6 @@
 """Chapters 6, 7 and 9 in the browser: their controls, and that their numbers are PyTorch's."""
 
+import json
 import math
 from functools import cache
 
@@ -171,6 +172,31 @@ def test_another_alpha_ranks_the_finished(open_chapter):
         page.js(SLIDE, '[data-key="penalty alpha"]', alpha)
         scores = sorted((one.log_prob / length_penalty(len(one.tokens), alpha) for one in finished), reverse=True)
         close(numbers(page, "#rescored tbody tr", "data-score"), torch.tensor(scores))
+
+
+CURVE = [{"step": step, "train_loss": 9 - step, "validation_loss": 8 - step, "bleu": 10 * step} for step in (1, 2, 3)]
+OTHER_MODEL = """const fetched = window.fetch;
+    window.fetch = async (...request) => {
+        const answer = await fetched(...request);
+        if (!String(request[0]).includes("api/model?")) return answer;
+        return new Response(JSON.stringify({ ...(await answer.json()), ...%s }));
+    };"""
+
+
+def test_a_recorded_curve_is_drawn_and_a_copy_offers_what_it_holds(open_chapter, browser):
+    other = OTHER_MODEL % json.dumps({"curve": CURVE, "live": False})
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": other})
+    try:
+        page = open_chapter("training")
+        page.browser.refresh()
+        page.wait("document.documentElement.dataset.ready")
+        show(page, "training")
+        losses = page.js("return document.getElementById('curve-chart').series.map((s) => s.points)")
+        assert losses == [[[p["step"], p[name]] for p in CURVE] for name in ("train_loss", "validation_loss")]
+        show(page, "beam")
+        assert page.js("return document.querySelectorAll('#beam [data-key^=\"search alpha\"]').length") == 3
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
 
 
 def test_nothing_went_wrong(browser):
