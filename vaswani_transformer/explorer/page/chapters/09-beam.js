@@ -12,7 +12,7 @@ const SEARCH = String.raw`
   4). At each step every one of them is continued by every token of the vocabulary, the best \(2n\) of all are looked at, and the best
   \(n\) that do not end run on. The others are pruned, and nobody comes back to them.</p>
 <p>A beginning that ends has finished, and waits. The search is over when \(n\) have finished and no running one could still overtake the
-  last of them. Move the sliders to search again with other settings.</p>`;
+  last of them. Change the settings to search again.</p>`;
 
 const PENALTY = String.raw`
 <p>Each further token makes a sentence less probable, so that \(\log P\) alone prefers short ones. The finished ones are therefore compared
@@ -51,7 +51,8 @@ function renderSearch(root, state) {
     Object.assign(view, { run: state.run, step: null, beams, alpha });
     question.drop();
   });
-  const { redraw } = figure(root, state, { draw, wide: true,
+  let fill = () => {}; // draws what was found; the sliders stay, which may still be held
+  figure(root, state, { draw, wide: true,
     caption: "A column for each step, the best candidates at its top, each with log P so far. Point at one, or walk with the arrow "
       + "keys: left to what it continues, right to its best continuation." });
 
@@ -60,24 +61,25 @@ function renderSearch(root, state) {
     const { beams, alpha } = view;
     question.ask(() => state.source.run({ checkpoint: state.model.name, text: state.run.request.text, beams, alpha }), (run) => {
       Object.assign(view, { run, step: null });
-      redraw();
+      fill();
     });
   }
 
   function draw(body) {
-    const tree = el("div");
-    const show = () => {
+    const [steps, tree] = [el("div", { class: "controls" }), el("div")];
+    const show = (step) => {
+      view.step = step;
       tree.replaceChildren();
       drawSearch(tree, sentence, view, state.run);
     };
-    const last = view.run.search.steps.length - 1;
-    body.append(el("div", { class: "controls" }, searchControls(state.model, view, searchAgain)), question.status,
-      el("div", { class: "controls" }, player({ name: "step", last, value: view.step ?? last,
-        format: (step) => `${step + 1} of ${last + 1}`, onChange: (step) => {
-        view.step = step;
-        show();
-      } })), sentence, tree);
-    show();
+    fill = () => {
+      const last = view.run.search.steps.length - 1;
+      const format = (step) => `${step + 1} of ${last + 1}`;
+      steps.replaceChildren(player({ name: "step", last, value: view.step ?? last, format, onChange: show }));
+      show(view.step);
+    };
+    body.append(el("div", { class: "controls" }, searchControls(state.model, view, searchAgain)), question.status, steps, sentence, tree);
+    fill();
   }
 }
 
@@ -144,7 +146,7 @@ function sentenceOf(run, plain, step) {
   if (step < search.steps.length - 1 || !best) return seen;
   const same = run === plain || run.target.text === plain.target.text ? ""
     : ` With the checkpoint's own settings it is “${plain.target.text}”.`;
-  return `${seen} The winner, with log P ${fixed(best.log_prob)} and score ${fixed(best.score)}: “${best.text}”.${same}`;
+  return `${seen} The winner, with log P ${fixed(best.log_prob)} and score ${fixed(best.score)}: “${best.text}”${same}`;
 }
 
 // The tree: columns by step, lines from each candidate to what it continues -----------------------------------------------
@@ -309,7 +311,7 @@ function rescored(sentence, finished, score, penalty) {
   const ranked = finished.map((one, i) => ({ ...one, was: i + 1, score: score(one), penalty: penalty(one) }))
     .sort((a, b) => b.score - a.score);
   const [best] = ranked;
-  sentence.textContent = best && best.was !== 1 ? `Another translation would win: “${best.text}”, which was number ${best.was}.`
+  sentence.textContent = best && best.was !== 1 ? `Another translation would win, number ${best.was}: “${best.text}”`
     : "The same translation wins.";
   const rows = ranked.map((one) => el("tr", { "data-score": one.score, "data-was": one.was }, number_(one.was), number_(fixed(one.score)),
     number_(fixed(one.log_prob)),
