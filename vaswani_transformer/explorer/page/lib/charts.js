@@ -13,7 +13,7 @@ import { el, number } from "./dom.js";
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
   const { d3 } = window;
   const width = Math.max(240, root.clientWidth || 420);
-  const [right, top, bottom] = [18, 12, 38];
+  const [right, top, bottom] = [12, 12, 38];
   const all = [...series.flatMap(({ points }) => points), ...marks.map((mark) => [mark.x, mark.y])].filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
   const scale = (isLog, domain, values, range) => {
     const positive = isLog ? values.filter((v) => v > 0) : values;
@@ -26,7 +26,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("role", "img")
     .attr("aria-label", `${y} against ${x}: ${series.map(({ name }) => name).join(", ")}`);
   svg.append("g").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(across).ticks(6, "~s").tickSizeOuter(0));
-  svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, "~g").tickSizeOuter(0));
+  svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, logY ? (up.domain()[1] >= 1e5 ? "~s" : "~g") : null).tickSizeOuter(0));
   svg.append("text").attr("x", (left + width - right) / 2).attr("y", height - 4).attr("text-anchor", "middle").text(x);
   const title = svg.append("text").attr("transform", `translate(11,${(height - bottom + top) / 2}) rotate(-90)`).attr("text-anchor", "middle");
   title.text(y);

@@ -49,12 +49,17 @@ export function heatmap(root, tensor, options) {
   for (let r = 0; r < R; r++)
     for (let c = 0; c < C; c++) {
       const [x, y, w, h] = [c * width, r * height, width - gap, height - gap];
+      if (marked(r, c) && !masked(r, c)) {
+        context.fillStyle = paintMarked(tensor.data[r * C + c]);
+        context.fillRect(x, y, w || width, h || height);
+        continue;
+      }
       if (masked(r, c)) {
         context.fillStyle = colour("masked");
         context.fillRect(x, y, w, h);
         continue;
       }
-      context.fillStyle = (marked(r, c) ? paintMarked : paint)(tensor.data[r * C + c]);
+      context.fillStyle = paint(tensor.data[r * C + c]);
       context.fillRect(x, y, w || width, h || height);
     }
 
