@@ -1,7 +1,399 @@
-import { prose } from "../lib/dom.js";
+import { lineChart } from "../lib/charts.js";
+import { button, checkbox, slider, tokenRow } from "../lib/controls.js";
+import { count, el, number, percent, prose, shown } from "../lib/dom.js";
+import { figure } from "../lib/figure.js";
+import { Tensor } from "../lib/tensors.js";
 
-export default { id: "training", number: 7, title: "How it learns", paper: "section 5", render };
+export default { id: "training", number: 7, title: "Training", paper: "section 5, equation 3", render };
+
+const SCHEDULE = String.raw`
+<p>At its start a Transformer is easily thrown off course: Adam divides every step by the size of the gradients that it has seen, and
+  it has hardly seen any. So the paper begins with tiny steps and lets them grow in proportion to the step's number; after
+  \(\mathit{warmup\_steps}\) of them they shrink with its square root:</p>
+\[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \qquad (3)\]
+<p>The two lines cross at the end of the warm-up, where the rate is highest: \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider
+  models and longer warm-ups have lower peaks.</p>`;
+
+const SMOOTHING = String.raw`
+<p>The loss compares the model's distribution with a target. The plain target is certain: the right token has 1, all others have 0, and
+  the loss \(-\log p\) can always fall further by pushing \(p\) closer to 1. Label smoothing takes \(\epsilon_{ls}\) from the right token
+  and spreads it over the rest of the vocabulary:</p>
+\[L = -\sum_v q(v) \log p(v)\]
+\[q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is right} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
+<p>Now the best that the model can do is \(p = 1 - \epsilon_{ls}\), and being surer than that costs. Perplexity, the exponential of the mean
+  \(-\log p\), gets worse, since it asks for exactly the certainty that was taken away. BLEU only asks which words are chosen, not how
+  surely, and the doubt turns out to make the choice better: in row (D) of Table 3 the model without smoothing has perplexity 4.67 and
+  25.3 BLEU, the one with \(\epsilon_{ls} = 0.1\) has 4.92 and 25.8.</p>`;
+
+const DROPOUT = String.raw`
+<p>Dropout sets each number of a vector to zero with probability \(P_{drop}\), at random and anew at every step, and divides the rest by
+  \(1 - P_{drop}\), so that the sum stays the same on average. The paper has it in three places: on what enters the encoder, on what
+  enters the decoder, and on what every sub-layer gives, before it is added to the stream. Only in training: everything else on this
+  page is computed without it.</p>`;
 
 function render(root, state) {
-  root.append(prose(String.raw`<p>To be written.</p>`));
+  root.append(el("h3", {}, "How fast to learn"), prose(SCHEDULE));
+  renderSchedule(root, state);
+  root.append(el("h3", {}, "Never be certain"), prose(SMOOTHING));
+  renderSmoothing(root, state);
+  root.append(el("h3", {}, "Forgetting on purpose"), prose(DROPOUT));
+  renderDropout(root, state);
+  root.append(el("h3", {}, "How this model learnt"));
+  renderCurve(root, state);
+}
+
+// The schedule --------------------------------------------------------------------------------------------------------
+
+const PAPER = { d_model: 512, warmup: 4000 };
+
+/** Equation 3 for step 1, 2, ... */
+const equation3 = (step, d_model, warmup) => d_model ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5);
+
+/** What this checkpoint was trained with: equation 3 times a scale, a fall to 0 at the end, or (Schedule-Free) no fall at all. */
+function recipeRate(step, d_model, training) {
+  const { warmup_steps: warmup, learning_rate_scale: scale, cooldown_steps: cooldown, max_steps: last, optimiser } = training;
+  if (optimiser === "schedule_free") return equation3(warmup, d_model, warmup) * scale * Math.min(1, step / warmup);
+  return equation3(step, d_model, warmup) * scale * (cooldown ? Math.min(1, (last + 1 - step) / cooldown) : 1);
+}
+
+/** Some 200 steps from 1 to `last`, closer together at the beginning. */
+const stepsTo = (last) => [...new Set(Array.from({ length: 201 }, (_, i) => Math.max(1, Math.round(last * (i / 200) ** 2))))];
+
+function renderSchedule(root, state) {
+  const view = { ...PAPER, isLog: false };
+  state.on("model", () => Object.assign(view, { d_model: state.model.config.d_model, warmup: PAPER.warmup }));
+  figure(root, state, { draw, wide: true, on: ["model", "run"],
+    caption: "The learning rate by step. Dashed: the paper's base model, d_model 512 and 4,000 steps of warm-up." });
+
+  function draw(body) {
+    const [charts, sentence] = [el("div", { class: "side-by-side" }), el("p", { id: "schedule-peak", "aria-live": "polite" })];
+    const redraw = () => {
+      charts.replaceChildren();
+      drawSchedule(charts, sentence, state, view);
+    };
+    const power = (name, key, min, max) => slider({ name, key: `schedule ${key}`, min: Math.log2(min), max: Math.log2(max), step: 0.25,
+      value: Math.log2(view[key]),
+      format: (x) => count(rounded(2 ** x)), onChange: (x) => {
+        view[key] = rounded(2 ** x);
+        redraw();
+      } });
+    body.append(el("div", { class: "controls" }, power("d_model", "d_model", 64, 4096), power("warmup_steps", "warmup", 125, 32000),
+      checkbox({ name: "logarithmic axes", value: view.isLog, onChange: (isLog) => {
+        view.isLog = isLog;
+        redraw();
+      } })), sentence, charts);
+    redraw();
+  }
+}
+
+/** To a number that people would choose: 4000, not 4096.2. */
+const rounded = (x) => (x >= 1000 ? Math.round(x / 100) * 100 : Math.round(x));
+
+function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
+  const { training, config } = state.model;
+  const last = Math.max(20000, 5 * warmup);
+  const points = (rate, end) => stepsTo(end).map((step) => [step, rate(step)]);
+  const hasRecipe = training?.warmup_steps && training.max_steps;
+  const [own, place] = [el("div"), el("div")];
+  charts.append(own, ...(hasRecipe ? [place] : [])); // both before either is drawn, so that they share the width
+  own.append(el("h4", {}, "Equation 3"));
+  const peak = equation3(warmup, d_model, warmup);
+  const element = lineChart(own, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
+    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query",
+      points: points((step) => equation3(step, d_model, warmup), last) },
+    { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup),
+      last) }],
+  marks: [{ x: warmup, y: peak, colour: "query", text: number(peak) }] });
+  element.id = "schedule-chart";
+  sentence.dataset.peak = peak;
+  sentence.textContent = `With d_model ${count(d_model)} and a warm-up of ${count(warmup)} steps the rate is highest at step `
+    + `${count(warmup)}: ${number(peak)}.`;
+  if (!hasRecipe) return;
+
+  place.append(el("h4", {}, `This checkpoint's (${state.model.name})`));
+  const rate = (step) => recipeRate(step, config.d_model, training);
+  const chart = lineChart(place, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
+    { name: training.schedule, colour: "value", points: points(rate, training.max_steps) },
+    { name: "equation 3", colour: "soft", dashed: true, points: points((step) => equation3(step, config.d_model, training.warmup_steps),
+      training.max_steps) }],
+  marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "value", text: number(rate(training.warmup_steps)) }] });
+  chart.id = "recipe-chart";
+  place.append(el("p", {}, recipeSentence(training)));
+}
+
+function recipeSentence({ warmup_steps, learning_rate_scale, batch_tokens, optimiser, micro_batches }) {
+  const times = learning_rate_scale === 1 ? "" : `, times ${number(learning_rate_scale)}`;
+  const batch = batch_tokens ? ` Batches of about ${count(batch_tokens * (micro_batches ?? 1))} tokens; the paper's have 25,000 on each `
+    + `side.` : "";
+  const by = { adam: "Adam", muon: "Muon for the layers' matrices and Adam for the rest", schedule_free: "Schedule-Free AdamW" }[optimiser];
+  return `Warm-up of ${count(warmup_steps)} steps${times}${by ? `, with ${by}` : ""}.${batch}`;
+}
+
+// Label smoothing -----------------------------------------------------------------------------------------------------
+
+const SHOWN = 6;
+
+/** The smoothed loss of a model that gives p to the right token and shares the rest evenly, less the least possible. */
+function lossAt(p, epsilon, V) {
+  const others = (q) => (epsilon ? epsilon * (Math.log((1 - q) / (V - 1))) : 0);
+  const loss = (q) => -(1 - epsilon) * Math.log(q) - others(q);
+  return loss(p) - (epsilon ? loss(1 - epsilon) : 0);
+}
+
+function renderSmoothing(root, state) {
+  const view = { epsilon: 0.1, position: 0 };
+  state.on("model", () => (view.epsilon = state.model.config.label_smoothing));
+  state.on("run", () => (view.position = Math.min(2, state.run.target.outputs.length - 1)));
+  figure(root, state, { draw, wide: true, on: ["run"],
+    caption: "Left: target and prediction for the model's first choices; the rest of the vocabulary as one row. Right: what the loss "
+      + "makes of a probability of the right token, if the others share the rest evenly, less the least loss that there is." });
+
+  function draw(body) {
+    const [place, sentence] = [el("div"), el("p", { id: "smoothing-sentence", "aria-live": "polite" })];
+    const redraw = () => {
+      place.replaceChildren();
+      drawSmoothing(place, sentence, state, view);
+    };
+    const { outputs } = state.run.target;
+    view.position = Math.min(view.position, outputs.length - 1);
+    const tokens = tokenRow({ name: "right token", key: "smoothing", tokens: outputs, value: view.position, onSelect: (position) => {
+      view.position = position;
+      [...tokens.children].forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === position)));
+      redraw();
+    } });
+    body.append(el("div", { class: "controls" }, slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon,
+      onChange: (epsilon) => {
+      view.epsilon = epsilon;
+      redraw();
+    } })), el("h4", {}, "The right token"), tokens, place, sentence);
+    redraw();
+  }
+}
+
+function drawSmoothing(place, sentence, state, { epsilon, position }) {
+  const { run, model } = state;
+  const V = model.config.decoder_vocab_size ?? model.config.vocab_size;
+  const right = run.target.outputs[position];
+  const p = Math.exp(run.log_probs[position]);
+  const known = run.alternatives[position].some(({ id }) => id === right.id) ? run.alternatives[position]
+    : [{ ...right, log_prob: run.log_probs[position] }, ...run.alternatives[position].slice(0, -1)];
+  const parts = partsOfLoss(known, right, V, epsilon);
+  const [left, chart] = [el("div"), el("div")];
+  place.append(el("div", { class: "side-by-side" }, left, chart));
+  left.append(el("h4", {}, `Instead of “${shown(right)}” for certain`), targetTable(known, right, V, epsilon, parts));
+  chart.append(el("h4", {}, "Loss against probability"));
+  const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), 0.985, 0.99, 0.993, 0.996, 0.998, 0.999, 0.9995, 0.9999];
+  lineChart(chart, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270,
+    series: [
+    { name: "plain", colour: "soft", dashed: true, points: grid.map((q) => [q, lossAt(q, 0, V)]).filter(([, loss]) => loss <= 3) },
+    { name: `ε = ${number(epsilon)}`, colour: "query", points: grid.map((q) => [q, lossAt(q, epsilon, V)])
+      .filter(([, loss]) => loss <= 3) }],
+  marks: [{ x: 1 - epsilon, y: 0, colour: "query", text: `best: ${percent(1 - epsilon)}` },
+    ...(lossAt(p, epsilon, V) <= 3 ? [{ x: p, y: lossAt(p, epsilon, V), colour: "key", text: `this model: ${percent(p)}` }] : [])] });
+  sentence.textContent = lossSentence(run, position, epsilon, parts);
+  Object.assign(sentence.dataset, { plain: parts.plain, smoothed: parts.smoothed });
+}
+
+/**
+ * The loss in its parts, from the log-probabilities that are known. The sum of log p over all other tokens is at most what it
+ * would be if these shared their probability evenly (Jensen), so that the loss is at least what is said here.
+ */
+function partsOfLoss(known, right, V, epsilon) {
+  const logProb = known.find(({ id }) => id === right.id).log_prob;
+  const others = known.filter(({ id }) => id !== right.id);
+  const unknown = V - known.length;
+  const rest = Math.max(1e-12, 1 - known.reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0));
+  const off = epsilon / (V - 1);
+  const sumOfOthers = others.reduce((sum, { log_prob }) => sum + log_prob, 0) + unknown * Math.log(rest / unknown);
+  return { plain: -logProb, rest, unknown, off, smoothed: -(1 - epsilon) * logProb - off * sumOfOthers };
+}
+
+function targetTable(known, right, V, epsilon, { rest, off }) {
+  const bar = (share, name) => {
+    const fill = el("span", { class: `bar ${name}` });
+    fill.style.width = `${100 * share}%`;
+    return el("td", { class: "share" }, el("span", {}, share < 0.0005 ? number(share, 2) : percent(share)),
+      el("span", { class: "bar-place" }, fill));
+  };
+  const first = [...known].sort((a, b) => (b.id === right.id) - (a.id === right.id) || b.log_prob - a.log_prob).slice(0, SHOWN);
+  const row = (name, target, predicted, isRight) => el("tr", { class: isRight ? "right" : null, "data-target": target,
+    "data-predicted": predicted },
+    el("th", { scope: "row" }, name), bar(target, "target"), bar(predicted, "predicted"));
+  const hidden = known.length - first.length;
+  const shownRest = rest + known.filter((token) => !first.includes(token)).reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0);
+  return el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Target and prediction"),
+    el("thead", {}, el("tr", {}, ["token", "target q", "the model's p"].map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, first.map((token) => row(shown(token) + (token.id === right.id ? " ✓" : ""), token.id === right.id ? 1 - epsilon : off,
+      Math.exp(token.log_prob), token.id === right.id)),
+      row(`the other ${count(V - known.length + hidden)}`, off * (V - known.length + hidden), shownRest, false)));
+}
+
+function lossSentence(run, position, epsilon, { plain, smoothed, rest, unknown }) {
+  const surest = Math.exp(Math.max(...run.log_probs));
+  const perplexity = Math.exp(-run.log_prob / run.log_probs.length);
+  const smooth = epsilon ? `it is at least ${number(smoothed)}, which takes the ${percent(rest)} of the ${count(unknown)} tokens `
+    + `outside the first ${run.alternatives[position].length} as evenly shared` : "it is the same";
+  const bound = epsilon ? ` A model that reaches its target everywhere has a perplexity of ${number(1 / (1 - epsilon))}.` : "";
+  return `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${smooth}. Of this translation's ${run.log_probs.length} tokens `
+    + `the surest has ${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`;
+}
+
+// Dropout -------------------------------------------------------------------------------------------------------------
+
+function renderDropout(root, state) {
+  const view = { rate: 0.1, seed: 1 };
+  state.on("model", () => (view.rate = state.model.config.dropout));
+  figure(root, state, { draw, wide: true, on: ["run"],
+    caption: "Left: Figure 1 with dropout's three places, a sub-layer standing for all. Right: a real vector, and what dropout would "
+      + "make of it." });
+
+  function draw(body) {
+    const [bars, sentence] = [el("div"), el("p", { class: "note", "aria-live": "polite" })];
+    const redraw = () => {
+      bars.replaceChildren();
+      drawDropped(bars, sentence, state, view);
+    };
+    const controls = el("div", { class: "controls" }, slider({ name: "P_drop", min: 0, max: 0.9, step: 0.05, value: view.rate,
+      onChange: (rate) => {
+      view.rate = rate;
+      redraw();
+    } }), button("Draw again", () => {
+      view.seed += 1;
+      redraw();
+    }, { "data-key": "draw again" }));
+    body.append(el("div", { class: "dropout" }, dropoutDrawing(state.model.config), el("div", {}, controls, bars, sentence)));
+    redraw();
+  }
+}
+
+function dropoutDrawing(config) {
+  const { encoder_layers: N, decoder_layers: M, dropout } = config;
+  const svg = window.d3.create("svg").attr("viewBox", "0 0 350 332").attr("class", "dropout-drawing").attr("role", "img").attr("aria-label",
+    `Dropout after the sum of embedding and position in the encoder and in the decoder, and after each sub-layer; P_drop ${dropout}`);
+  svg.append("defs").append("marker").attr("id", "drop-tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
+    .attr("markerWidth", 6).attr("markerHeight", 6)
+    .attr("orient", "auto").append("path").attr("d", "M0 0 8 4 0 8z").attr("class", "tip");
+  drawStack(svg, { x: 92, name: "encoder", number: "1", isPre: config.norm_position === "pre", times: `${N} × 2 sub-layers` });
+  drawStack(svg, { x: 266, name: "decoder", number: "2", isPre: (config.decoder_norm_position ?? config.norm_position) === "pre",
+    times: `${M} × 3 sub-layers` });
+  return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" },
+    `In this model dropout acts in ${2 + 2 * N + 3 * M} places, with P_drop = ${number(dropout)}`
+    + `${dropout === 0.1 ? " as in the paper's base model" : ""}. The way around a sub-layer, the residual connection, has none.`));
+}
+
+/** One stack from the bottom up: embedding, dropout, then a sub-layer with its dropout, its residual connection and its norm. */
+function drawStack(svg, { x, name, number: own, isPre, times }) {
+  const arrow = (path) => svg.append("path").attr("d", path).attr("class", "arrow").attr("marker-end", "url(#drop-tip)");
+  const text = (words, y, className = "") => svg.append("text").attr("x", x).attr("y", y + 4).attr("text-anchor", "middle")
+    .attr("class", className).text(words);
+  const box = (words, y, width, className) => {
+    svg.append("rect").attr("x", x - width / 2).attr("y", y - 14).attr("width", width).attr("height", 28).attr("rx", 7)
+      .attr("class", `box ${className}`);
+    text(words, y);
+  };
+  const drop = (n, y) => {
+    svg.append("rect").attr("x", x - 12).attr("y", y - 12).attr("width", 24).attr("height", 24).attr("rx", 5).attr("class", "drop");
+    text(n, y, "drop-number");
+  };
+  const [embedding, first, fork, sub, second, plus, top] = [300, 256, 226, isPre ? 158 : 184, isPre ? 118 : 136, isPre ? 82 : 100, 24];
+  svg.append("rect").attr("x", x - 82).attr("y", 44).attr("width", 164).attr("height", 190).attr("rx", 12).attr("class", "frame");
+  text(name, 322, "what");
+  box("embedding + positions", embedding, 152, "embedding");
+  arrow(`M${x} ${embedding - 14} V${first + 12}`);
+  drop(own, first);
+  arrow(`M${x} ${first - 12} V${(isPre ? 202 : sub) + 14}`);
+  if (isPre) {
+    box("Norm", 202, 70, "norm");
+    arrow(`M${x} 188 V${sub + 14}`);
+  }
+  box("sub-layer", sub, 100, "sub");
+  arrow(`M${x} ${sub - 14} V${second + 12}`);
+  drop("3", second);
+  arrow(`M${x} ${second - 12} V${plus + 10}`);
+  svg.append("circle").attr("cx", x).attr("cy", plus).attr("r", 10).attr("class", "box");
+  text("+", plus);
+  arrow(`M${x} ${fork} H${x - 70} V${plus} H${x - 10}`); // the residual connection
+  if (isPre) arrow(`M${x} ${plus - 10} V${top}`);
+  else {
+    arrow(`M${x} ${plus - 10} V80`);
+    box("Norm", 66, 70, "norm");
+    arrow(`M${x} 52 V${top}`);
+  }
+  text(times, 12, "what");
+}
+
+/** The output of a sub-layer for one token as bars, and what is left of them under dropout. */
+function drawDropped(place, sentence, state, { rate, seed }) {
+  const output = state.tensor("encoder.layers.0.self_attn.output").part(0);
+  const width = Math.min(48, output.shape[0]);
+  const vector = new Tensor([width], output.data.slice(0, width), output.name);
+  const random = window.d3.randomLcg((seed * 0.618) % 1);
+  const isKept = Array.from({ length: width }, () => random() >= rate);
+  const dropped = new Tensor([width], vector.data.map((x, i) => (isKept[i] ? x / (1 - rate) : 0)), "with dropout");
+  const largest = vector.data.reduce((a, x) => Math.max(a, Math.abs(x)), 0) || 1;
+  const [step, half] = [12, 90];
+  const height = (x) => Math.max(-half, Math.min(half, (x / largest) * (half / 2))); // room for twice the largest: P_drop up to 0.5
+  const svg = window.d3.create("svg").attr("viewBox", `0 0 ${width * step} ${2 * half + 2}`).attr("class", "dropped-bars")
+    .attr("role", "img")
+    .attr("aria-label", "The vector's numbers as bars, before and after dropout");
+  const bar = (x, i, name) => svg.append("rect").attr("x", i * step + 1.5).attr("width", step - 3).attr("class", name)
+    .attr("y", half - Math.max(0, height(x))).attr("height", Math.abs(height(x)));
+  vector.data.forEach((x, i) => {
+    if (isKept[i]) bar(dropped.data[i], i, "after");
+    bar(x, i, "before");
+    if (!isKept[i]) svg.append("path").attr("class", "lost").attr("d", `M${i * step + 2.5} ${half - 3.5}l7 7m0 -7l-7 7`);
+  });
+  svg.append("path").attr("class", "zero").attr("d", `M0 ${half} H${width * step}`);
+  const lost = isKept.filter((kept) => !kept).length;
+  const element = el("div", { id: "dropped" }, svg.node());
+  Object.assign(element, { tensor: dropped, before: vector });
+  place.append(el("h4", {}, `What the encoder's first attention gives for “${shown(state.run.source.tokens[0])}”: the first ${width} of `
+    + `${output.shape[0]} numbers`),
+    element);
+  sentence.textContent = `Outlines: the numbers. Filled: after dropout. ${lost} of ${width} are zero this time (×); the others are `
+    + `multiplied by ${number(1 / (1 - rate))}.`;
+}
+
+// The recorded curve --------------------------------------------------------------------------------------------------
+
+function renderCurve(root, state) {
+  figure(root, state, { draw: (body) => drawCurve(body, state), wide: true, on: ["model", "run"] });
+}
+
+function drawCurve(body, { model }) {
+  const { curve, training } = model;
+  if (!curve?.length) {
+    body.append(el("p", { id: "no-curve" }, `No losses were recorded with ${model.name}: its files hold the model, not how it got there.`));
+    if (training) body.append(trainingFacts(training));
+    return;
+  }
+  const points = (name) => curve.filter((point) => Number.isFinite(point[name])).map((point) => [point.step, point[name]]);
+  const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
+  body.append(charts);
+  const losses = [["training", "train_loss", "query"], ["validation", "validation_loss", "key"]];
+  charts.children[0].append(el("h4", {}, "Loss"));
+  const element = lineChart(charts.children[0], { x: "step", y: "loss",
+    series: losses.map(([name, field, colour]) => ({ name, colour, points: points(field) }))
+    .filter((series) => series.points.length) });
+  element.id = "curve-chart";
+  const scores = points("bleu");
+  if (scores.length) {
+    const [step, best] = scores.reduce((a, b) => (b[1] > a[1] ? b : a));
+    charts.children[1].append(el("h4", {}, "BLEU on the validation set"));
+    lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "value", points: scores }],
+      marks: [{ x: step, y: best, colour: "value", text: number(best) }] });
+  } else charts.children[1].remove();
+  body.append(el("p", { class: "note" },
+    "The training loss is the smoothed one, with dropout; the validation loss is the plain mean of −log p, without it. "
+    + "So one can lie above the other on either side."));
+  if (training) body.append(trainingFacts(training));
+}
+
+function trainingFacts(training) {
+  const facts = [training.max_steps && `${count(training.max_steps)} steps`,
+    training.training_pairs && `${count(training.training_pairs)} sentence pairs`,
+    training.epochs && `${number(training.epochs)} epochs`,
+      training.hours && `${number(training.hours)} hours on ${training.device ?? "one machine"}`,
+    training.averaged_steps?.length > 1 && `the last ${training.averaged_steps.length} checkpoints averaged (section 6.1)`].filter(Boolean);
+  return el("p", { id: "training-facts" }, `What is known of its training: ${facts.join(", ")}.`);
 }

@@ -8,9 +8,9 @@ export const colour = (name) => style().getPropertyValue(`--${name}`).trim();
 /** The colour of a head, the same everywhere on the page. With more than eight heads colours come again: show the number. */
 export const headColour = (head) => colour(`head-${head % 8}`);
 
-/** From 0 (the paper) to 1: for weights and probabilities. Small ones are shown a little stronger than they are. */
-export function weightScale(highest = 1) {
-  const scale = window.d3.interpolateLab(colour("scale-zero"), colour("scale-high"));
+/** From 0 (the paper) to 1: for weights and probabilities. Small ones are shown a little stronger than they are; `end` is the highest's colour. */
+export function weightScale(highest = 1, end = "scale-high") {
+  const scale = window.d3.interpolateLab(colour("scale-zero"), colour(end));
   return (x) => scale(Math.max(0, Math.min(1, x / highest)) ** 0.7);
 }
 
@@ -20,3 +20,6 @@ export function signedScale(largest) {
   const [low, high] = [interpolateLab(colour("scale-zero"), colour("scale-low")), interpolateLab(colour("scale-zero"), colour("scale-high"))];
   return (x) => (x < 0 ? low : high)(Math.min(1, Math.abs(x) / (largest || 1)));
 }
+
+/** The letters that are readable on a background: the class "on-light" or "on-dark" of style.css. */
+export const lettersOn = (background) => (window.d3.lab(background).l > 56 ? "on-light" : "on-dark");

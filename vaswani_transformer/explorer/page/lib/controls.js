@@ -73,3 +73,35 @@ export function tokenRow({ name, tokens, value = null, onSelect, onHover, shade,
   });
   return row;
 }
+
+/** A slider over steps 0 to `last`, with a button that plays them (where the system allows motion); `onChange(step)` at each. */
+export function player({ name, last, value, onChange, format, key = name, delay = 700 }) {
+  let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "Play";
+  };
+  const control = slider({ name, min: 0, max: last, step: 1, value, format, key, onChange: (step) => {
+    stop();
+    onChange(step);
+  } });
+  const [input, output] = [control.querySelector("input"), control.querySelector("output")];
+  const move = (step) => {
+    input.value = step;
+    output.textContent = (format ?? number)(step);
+    onChange(step);
+  };
+  const play = button("Play", () => {
+    if (timer) return stop();
+    if (Number(input.value) >= last) move(0);
+    play.textContent = "Pause";
+    timer = setInterval(() => {
+      if (!control.isConnected || Number(input.value) >= last) return stop();
+      move(Number(input.value) + 1);
+    }, delay);
+  }, { "data-key": `${key} play` });
+  play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches || last < 1;
+  control.append(play);
+  return control;
+}

@@ -13,16 +13,18 @@ const CHARACTER = 6.6; // pixels of a letter's width, about
  *   label: what it is, in words (for the screen reader, too)
  *   scale: "weight" (0 to `largest`) or "signed" (-largest to largest); `largest` is 1, or the largest number
  *   masked: (row, column) => whether the cell is an illegal connection
+ *   marked: (row, column) => whether the cell is painted in the other colour
  *   selected: a row to mark; onSelect: (row, column) => called on click or Enter; onHover: (row, column) or null
  *   read: (row, column, value) => the readout's text; rowName, columnName: what a row and a column are
  *   size: the largest side of a cell in pixels
  */
 export function heatmap(root, tensor, options) {
-  const { rows = null, columns = null, label, scale = "weight", masked = () => false, selected = null, size = 26 } = options;
+  const { rows = null, columns = null, label, scale = "weight", masked = () => false, marked = () => false, selected = null, size = 26 } = options;
   const { rowName = "row", columnName = "column", onSelect, onHover } = options;
   const [R, C] = tensor.shape;
   const largest = options.largest ?? (scale === "weight" ? 1 : tensor.data.reduce((a, x) => Math.max(a, Math.abs(x)), 0));
   const paint = scale === "weight" ? weightScale(largest) : signedScale(largest);
+  const paintMarked = weightScale(largest, "scale-low");
   const left = rows ? labelWidth(rows) : 0;
   const top = columns ? labelWidth(columns) * 0.8 + 6 : 0;
   const available = Math.max(120, (root.clientWidth || 600) - left - 4);
@@ -48,6 +50,11 @@ export function heatmap(root, tensor, options) {
   for (let r = 0; r < R; r++)
     for (let c = 0; c < C; c++) {
       const [x, y, w, h] = [c * width, r * height, width - gap, height - gap];
+      if (marked(r, c) && !masked(r, c)) {
+        context.fillStyle = paintMarked(tensor.data[r * C + c]);
+        context.fillRect(x, y, w || width, h || height);
+        continue;
+      }
       if (masked(r, c)) {
         context.fillStyle = colour("masked");
         context.fillRect(x, y, w, h);
