@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import checkpoints, info, rooms, translate
+from . import checkpoints, explore, info, rooms, translate
 
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ def vaswani(
 app.command()(translate.translate)
 app.command()(checkpoints.checkpoints)
 app.command()(info.info)
+app.command()(explore.explore)
 for verb in rooms.VERBS:
     rooms.add_command(app, verb)
 

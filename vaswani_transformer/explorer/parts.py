@@ -1,0 +1,100 @@
+"""A model's parameters as a tree that adds up: shared matrices are counted once, where they are used first."""
+
+from dataclasses import dataclass, field
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..inspection import SUBLAYERS
+
+
+@dataclass
+class Part:
+    """So many parameters of the model; those of its `parts`, where there are any, add up to them."""
+
+    name: str
+    count: int = 0
+    note: str = ""
+    parts: list["Part"] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, name: str, parts: list["Part"], note: str = "") -> "Part":
+        """A part of others; those that are empty and say nothing are left out."""
+        parts = [part for part in parts if part.count or part.note]
+        return cls(name, sum(part.count for part in parts), note, parts)
+
+
+USES = {
+    "model.encoder.embed_tokens": "source embedding",
+    "model.decoder.embed_tokens": "target embedding",
+    "lm_head": "pre-softmax linear transformation",
+}
+NAMES = {
+    "self_attn": "self-attention",
+    "cross_attn": "cross-attention",
+    "feed_forward": "feed-forward",
+    "qkv_proj": "W^Q, W^K and W^V of all heads",
+    "q_proj": "W^Q of all heads",
+    "kv_proj": "W^K and W^V of all heads",
+    "out_proj": "W^O",
+    "fc1": "W_1 and b_1",
+    "fc2": "W_2 and b_2",
+}
+
+
+def parameter_tree(model: PreTrainedModel) -> Part:
+    """The whole model's parameters, from its parts down to the single matrices."""
+    stacks = [stack_part(name, getattr(model.base_model, name)) for name in ("encoder", "decoder")]
+    return Part.of("model", [embeddings_part(model), *stacks, softmax_part(model)])
+
+
+def embeddings_part(model: PreTrainedModel) -> Part:
+    """The embedding matrices, each once, with a note of who shares it, and learned positions."""
+    uses: dict[int, list[str]] = {}
+    weights = {}
+    for module, use in USES.items():
+        weight = model.get_submodule(module).weight
+        uses.setdefault(id(weight), []).append(use)
+        weights[id(weight)] = weight
+    head = id(model.get_submodule("lm_head").weight)
+    parts = []
+    for key, shared in uses.items():
+        if shared == [USES["lm_head"]]:  # a matrix of its own, counted after the decoder
+            continue
+        note = f"shared by {' and '.join([', '.join(shared[:-1]), shared[-1]])}" if len(shared) > 1 else ""
+        parts.append(Part(shared[0] if key != head or len(shared) == 2 else "embedding", weights[key].numel(), note))
+    for name in ("encoder", "decoder"):
+        embedding = getattr(model.base_model, name).embedding
+        for child, what in (("positions", "learned positions"), ("space", "space vector")):
+            if hasattr(embedding, child):
+                parts.append(Part(f"{what} of the {name}", count_of(getattr(embedding, child))))
+    return Part.of("embeddings", parts)
+
+
+def softmax_part(model: PreTrainedModel) -> Part:
+    """The last linear transformation: its matrix where it is not an embedding, and its bias."""
+    head = model.get_submodule("lm_head")
+    embeddings = [model.get_submodule(name).weight for name in USES if name != "lm_head"]
+    is_shared = any(head.weight is weight for weight in embeddings)
+    bias = 0 if head.bias is None else head.bias.numel()
+    own = 0 if is_shared else head.weight.numel()
+    return Part(USES["lm_head"], own + bias, "its matrix is an embedding's, counted there" if is_shared else "")
+
+
+def stack_part(name: str, stack: nn.Module) -> Part:
+    layers = [layer_part(f"layer {index}", layer) for index, layer in enumerate(stack.layers)]
+    return Part.of(name, [*layers, Part("LayerNorm after the stack", count_of(stack.norm))])
+
+
+def layer_part(name: str, layer: nn.Module) -> Part:
+    parts = []
+    for kind in SUBLAYERS:
+        if hasattr(layer, kind):
+            matrices = [Part(NAMES.get(n, n), count_of(child)) for n, child in getattr(layer, kind).named_children()]
+            parts.append(Part.of(NAMES[kind], matrices))
+            parts.append(Part(f"LayerNorm of {NAMES[kind]}", count_of(getattr(layer, f"{kind}_norm"))))
+    return Part.of(name, parts)
+
+
+def count_of(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
