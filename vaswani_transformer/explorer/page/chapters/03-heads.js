@@ -16,8 +16,8 @@ const TEXT = String.raw`
   <em>and</em> the noun before it would have to blend them. So a layer holds several attentions side by side, its <em>heads</em>. Each
   has three matrices of its own, which bring a token's \(d_{\mathrm{model}}\) numbers down to \(d_k\) for queries and keys and to
   \(d_v\) for values; each looks where it likes, and what they bring home is laid end to end and mixed by \(W^O\).</p>
-\[\mathrm{MultiHead}(Q, K, V) = \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O, \quad
-  \mathrm{head}_i = \mathrm{Attention}(Q W_i^Q,\, K W_i^K,\, V W_i^V)\]
+\[\begin{aligned}\mathrm{MultiHead}(Q, K, V) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
+  \mathrm{head}_i &= \mathrm{Attention}(Q W_i^Q,\, K W_i^K,\, V W_i^V)\end{aligned}\]
 <p>The same part stands in three places. In the encoder every source token sees every other; in the decoder a token sees itself and
   those before it; and in between, cross-attention lets the translation look back at the source. Nobody tells a head what to do, and
   some turn out to do something that has a name. Switch one off (zeros take the place of its output before \(W^O\)), and the model
@@ -25,8 +25,8 @@ const TEXT = String.raw`
 
 const ROLES = String.raw`
 <p>What is this head for? Its weights can be added up by where they fall: on the token before, on the token itself, on punctuation.
-  Where one place takes at least half of the weight, the head is called by it. Most heads of most models have no such
-  simple rule: they go by what the words are, not by where they stand.</p>`;
+  Where one place takes at least half of the weight, the head is called by it. Many have no such simple rule:
+  they go by what the words are, not by where they stand.</p>`;
 
 const RANKING = String.raw`
 <p>And which heads matter? Take each one away by itself and ask the rest how likely the translation above still is. A head whose
@@ -68,9 +68,10 @@ function drawAll(body, state, settings, without) {
       without.onChange();
     }
   };
-  const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change));
+  const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
+  const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   body.append(attentionPicker(state, { heads: false }), el("div", { class: "head-cards" }, cards),
-    el("p", { class: "note" }, `Here h = ${heads} heads: d_model = ${count(state.model.config.d_model)}, d_k = ${d_k}, d_v = ${d_v}.`),
+    el("p", { class: "note" }, `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The darkest cell is a weight of ${number(largest)}.`),
     outcome(state, settings.off, without, change));
 }
 
@@ -79,13 +80,13 @@ const plainRequest = ({ run: { request } }) => ({ checkpoint: request.checkpoint
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
-function headCard(state, place, off, change) {
+function headCard(state, place, off, change, largest) {
   const isOff = off.some((one) => isSameHead(asPlace(one), place));
   const { head } = place;
   const role = roleOf(state.run, place).label;
   const look = button("", () => state.select({ head }), { class: "look", "aria-pressed": String(head === state.selection.head),
     "aria-label": `Look at head ${head + 1}${role ? `, ${role}` : ""}`, "data-key": `look ${head}` });
-  look.replaceChildren(thumbnail(weightsOf(state, place), { masked: maskOf(state, place) }),
+  look.replaceChildren(thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest }),
     el("span", { class: "name" }, `head ${head + 1}`, role ? el("small", {}, role) : null));
   const toggle = () => change(isOff ? off.filter((one) => !isSameHead(asPlace(one), place)) : [...off, asList(place)]);
   const power = button(isOff ? "off" : "on", toggle, { class: "switch", role: "switch", "aria-checked": String(!isOff),
@@ -160,7 +161,8 @@ function drawOne(body, state) {
   const [left, right] = [el("div", { class: "large" }), el("div", { class: "measures", id: "heads-measures" })];
   body.append(attentionPicker(state), el("div", { class: "side-by-side" }, left, right));
   const weights = weightsOf(state, place);
-  heatmap(left, weights, { rows, columns, label: `Weights of ${longHeadName(place)}`, masked: maskOf(state, place), rowName: "query", columnName: "key" });
+  heatmap(left, weights, { rows, columns, label: `Weights of ${longHeadName(place)}`, masked: maskOf(state, place), rowName: "query", columnName: "key",
+    largest: state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0) });
   right.append(el("h4", {}, label ? `${longHeadName(place)}: ${label}` : longHeadName(place)));
   const names = MEASURES.filter(([name]) => Number.isFinite(measures[name]));
   const text = (name, words) => (place.kind === "cross_attn" && CROSS[name]) || words;

@@ -1,7 +1,178 @@
-import { prose } from "../lib/dom.js";
+import { headColour } from "../lib/colours.js";
+import { attentionPicker, button, checkbox, slider } from "../lib/controls.js";
+import { el, number, percent, prose, shown } from "../lib/dom.js";
+import { figure } from "../lib/figure.js";
+import { ATTENTIONS, longHeadName, maskOf, mostPeakedHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
+import { links } from "../lib/links.js";
+import { roving } from "../lib/roving.js";
+import { save, standalone } from "../lib/save.js";
+import { thumbnail } from "../lib/thumbnails.js";
 
-export default { id: "explorer", number: 8, title: "The attention explorer", paper: "Figures 3 to 5", render };
+export default { id: "explorer", number: 8, title: "The attention explorer", paper: "section 4 and Figures 3 to 5", render };
+
+const TEXT = String.raw`
+<p>The paper ends with three pictures of attention: a verb that finds the words that complete it across a long gap, a pronoun that finds
+  the noun it stands for, heads that follow the build of a sentence. Those were drawn from a model with six layers of eight heads,
+  trained on millions of sentences. Here are the same pictures from the model on this page, whichever it is; the buttons open a
+  sentence at the head where the effect is strongest, which is not to say that it is strong.</p>
+<p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights, one
+  below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and by then
+  that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;
+
+const OVERVIEW = String.raw`
+<p>Every attention of the model at once. Diagonals are heads that go by position; upright stripes are tokens that everybody looks at;
+  what looks irregular goes by the words. Choose one to open it above.</p>`;
+
+const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figure 4: a pronoun", structure: "Figure 5: structure" };
 
 function render(root, state) {
-  root.append(prose(String.raw`<p>To be written.</p>`));
+  root.append(prose(TEXT));
+  const settings = { isAll: false, temperature: 1, pending: null, remark: "" };
+  state.on("run", () => {
+    settings.remark = "";
+    if (settings.pending && state.run.request.text === settings.pending.text) openExample(state, settings);
+    settings.pending = null;
+  });
+  const main = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
+    caption: "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. In all heads at once "
+      + "each head has its colour." });
+  root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
+  figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOverview(body, state),
+    caption: "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. White is no weight; the darkest is the "
+      + "largest weight of that head." });
+}
+
+// The paper's figures --------------------------------------------------------------------------------------------------
+
+function exampleButtons(state, settings, redraw) {
+  const open = (example) => {
+    settings.pending = example;
+    if (state.run.request.text === example.text) {
+      openExample(state, settings);
+      settings.pending = null;
+      redraw();
+      return;
+    }
+    document.getElementById("text").value = example.text; // as if the reader had written it
+    document.getElementById("sentence").requestSubmit();
+  };
+  return el("div", { class: "controls examples", role: "group", "aria-label": "The paper's figures from our weights" },
+    state.model.examples.map((example) => button(FIGURES[example.id] ?? example.id, () => open(example),
+      { "data-example": example.id, "data-key": `example ${example.id}`, title: example.about })));
+}
+
+/** Goes to the head where an example's phenomenon shows best. */
+function openExample(state, settings) {
+  const { pending: example } = settings;
+  const found = (example.words && strongestLink(state, example.words)) ?? mostPeakedHead(state);
+  settings.isAll = false;
+  settings.temperature = 1;
+  if (!found) return;
+  const { tokens } = state.run.source;
+  const heads = state.size("encoder").layers * state.size("encoder").heads;
+  settings.remark = found.row === null
+    ? `Of the encoder's ${heads} heads this one is the surest of words further off: a word's strongest such link has ${percent(found.weight)} on average.`
+    : `Of the encoder's ${heads} heads this one leads most from “${shown(tokens[found.row])}” to “${shown(tokens[found.column])}”: `
+      + `${percent(found.weight)} of its weight (spread evenly it would be ${percent(1 / tokens.length)}).`;
+  state.select({ ...found.place, token: found.row });
+}
+
+// The explorer ---------------------------------------------------------------------------------------------------------
+
+function drawExplorer(body, state, settings, redraw) {
+  const plot = el("div", { class: "plot" });
+  const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
+  const about = el("div", { class: "about-head" });
+  const drawPlot = () => showLinks(state, settings, plot, readout, about);
+  const all = checkbox({ name: "all heads at once", value: settings.isAll, onChange: (isAll) => {
+    settings.isAll = isAll;
+    redraw();
+  } });
+  const temperature = slider({ name: "temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, key: "explorer temperature", onChange: (t) => {
+    settings.temperature = t;
+    drawPlot();
+  } });
+  body.append(exampleButtons(state, settings, redraw), attentionPicker(state, { heads: !settings.isAll }), el("div", { class: "controls" }, all, temperature),
+    el("div", { class: "side-by-side explorer" }, plot, el("div", { class: "panel" }, about, readout,
+      settings.remark ? el("p", { class: "notice", id: "explorer-remark" }, settings.remark) : null,
+      button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), { id: "explorer-save", "data-key": "save" }))));
+  drawPlot();
+}
+
+function showLinks(state, settings, plot, readout, about) {
+  const place = state.selection;
+  const { rows, columns } = state.tokens();
+  const { heads } = state.size(place.stack);
+  const chosen = settings.isAll ? Array.from({ length: heads }, (_, head) => head) : [place.head];
+  const shownHeads = chosen.map((head) => ({ name: `head ${head + 1}`, colour: headColour(head), weights: weightsOf(state, { ...place, head }, settings.temperature) }));
+  const selected = place.token !== null && place.token < rows.length ? place.token : null;
+  const names = { encoder: ["source", "source"], decoder: ["translation", place.kind === "cross_attn" ? "source" : "translation"] }[place.stack];
+  plot.replaceChildren();
+  links(plot, { rows, columns, rowName: names[0], columnName: names[1], heads: shownHeads, selected, label: `${titleOf(place, settings)}: who looks where`,
+    onSelect: (token) => state.select({ token: token === selected ? null : token }),
+    onShow: (row) => { readout.textContent = row === null ? "Point at a word to see where it looks; a click holds it." : looks(row, rows, columns, shownHeads); } });
+  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(shownHeads) : measured(state, place));
+}
+
+const titleOf = (place, { isAll }) => (isAll ? longHeadName({ ...place, head: 0 }).replace(/, head 1$/, ", all heads") : longHeadName(place));
+
+const legend = (heads) => el("p", { class: "note legend" }, heads.map(({ name, colour }) => {
+  const swatch = el("span", { class: "swatch" });
+  swatch.style.background = colour;
+  return el("span", {}, swatch, name);
+}));
+
+function measured(state, place) {
+  const { label, measures } = roleOf(state.run, place);
+  const text = `${label ? `“${label}”; entropy` : "Entropy"} ${number(measures.entropy)} bits, mean distance ${number(measures.reach)} tokens.`;
+  return el("p", { class: "note" }, text);
+}
+
+/** Where a token looks, in a sentence. */
+function looks(row, rows, columns, heads) {
+  const mean = columns.map((_, c) => heads.reduce((sum, { weights }) => sum + weights.at(row, c), 0) / heads.length);
+  const order = mean.map((weight, c) => ({ weight, c })).sort((a, b) => b.weight - a.weight).slice(0, 3);
+  const parts = order.filter(({ weight }) => weight >= 0.005).map(({ weight, c }) => `“${shown(columns[c])}” (${percent(weight)})`).join(", ");
+  return `“${shown(rows[row])}” looks at ${parts}${heads.length > 1 ? ", on average over the heads" : ""}.`;
+}
+
+/** The figure's title: sentence, checkpoint, layer and head. */
+function saveFigure(state, settings, svg) {
+  const { run, model, selection } = state;
+  const sentence = selection.stack === "encoder" ? `“${run.source.text}”` : `“${run.source.text}” → “${run.target.text}”`;
+  const temperature = settings.temperature === 1 ? "" : `, temperature ${number(settings.temperature)}`;
+  const title = `${sentence} ${model.name}, ${titleOf(selection, settings)}${temperature}. Lines: attention weights.`;
+  const { stack, kind, layer, head } = selection;
+  save(standalone(svg, title), `attention-${stack}-${kind.replace("_attn", "")}-${layer + 1}${settings.isAll ? "" : `-${head + 1}`}.svg`);
+}
+
+// All layers and heads -------------------------------------------------------------------------------------------------
+
+function drawOverview(body, state) {
+  body.append(el("div", { class: "overviews" }, ATTENTIONS.map((attention) => overview(state, attention))));
+}
+
+function overview(state, { stack, kind, name }) {
+  const { layers, heads } = state.size(stack);
+  const { selection } = state;
+  const cells = [];
+  const grid = el("div", { class: "overview", role: "group", "aria-label": `${name}; arrow keys move, Enter opens` });
+  grid.style.setProperty("--heads", heads);
+  grid.append(el("span"), ...Array.from({ length: heads }, (_, head) => el("span", { class: "note" }, String(head + 1))));
+  for (let layer = 0; layer < layers; layer++) {
+    grid.append(el("span", { class: "note" }, String(layer + 1)));
+    for (let head = 0; head < heads; head++) {
+      const place = { stack, kind, layer, head };
+      const isSelected = stack === selection.stack && kind === selection.kind && layer === selection.layer && head === selection.head;
+      const open = () => state.select({ ...place, token: stack === selection.stack && kind === selection.kind ? selection.token : null });
+      const weights = weightsOf(state, place);
+      const cell = el("button", { type: "button", click: open, class: "cell", "aria-pressed": String(isSelected), title: roleOf(state.run, place).label || null,
+        "aria-label": `${longHeadName(place)}${roleOf(state.run, place).label ? `, ${roleOf(state.run, place).label}` : ""}`, "data-key": `cell ${stack} ${kind} ${layer} ${head}` },
+      thumbnail(weights, { masked: maskOf(state, place), largest: weights.data.reduce((a, x) => Math.max(a, x), 0) }));
+      cells.push(cell);
+      grid.append(cell);
+    }
+  }
+  roving(cells, { columns: heads, current: Math.max(0, cells.findIndex((cell) => cell.getAttribute("aria-pressed") === "true")) });
+  return el("div", {}, el("h4", {}, name), el("div", { class: "scroller" }, grid));
 }

@@ -35,3 +35,60 @@ export function weightsOf(state, place, temperature = 1) {
   const visible = scores.data.map((x, i) => (isMasked(Math.floor(i / columns), i % columns) ? -Infinity : x));
   return softmax(new Tensor(scores.shape, visible, scores.name), temperature);
 }
+
+/** The tokens of a word in a sentence, [first, last], or null: its first or last occurrence, whatever pieces it is made of. */
+export function findWord(tokens, word, { last = false } = {}) {
+  const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+  let found = null;
+  for (let start = 0; start < tokens.length; start++) {
+    if (tokens[start].kind !== "word") continue;
+    let end = start;
+    while (tokens[end + 1]?.kind === "part") end++;
+    const text = tokens.slice(start, end + 1).map((token) => token.text).join("");
+    if (plain(text) === plain(word) && (last || !found)) found = [start, end];
+  }
+  return found;
+}
+
+/** The encoder's head, and the tokens, with the largest weight from one word to another: {place, row, column, weight}, or null. */
+export function strongestLink(state, [from, to]) {
+  const { tokens } = state.run.source;
+  const [rows, columns] = [findWord(tokens, from), findWord(tokens, to, { last: true })];
+  if (!rows || !columns) return null;
+  const inside = (i, [first, last]) => i >= first && i <= last;
+  return best(state, (weights) => largestWhere(weights, (r, c) => inside(r, rows) && inside(c, columns)));
+}
+
+const NEAR = 1; // places on either side that are no distance
+
+/** The encoder's head that is most certain of words that are not beside the query: the mean of each word's largest such weight. */
+export function mostPeakedHead(state) {
+  const { tokens } = state.run.source;
+  const isWord = (i) => tokens[i].kind !== "special" && /[\p{L}\p{N}]/u.test(tokens[i].text);
+  return best(state, (weights) => {
+    const all = tokens.map((_, row) => isWord(row) && largestWhere(weights, (r, c) => r === row && isWord(c) && Math.abs(r - c) > NEAR)).filter(Boolean);
+    return all.length ? { row: null, column: null, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length } : null;
+  });
+}
+
+function largestWhere(weights, isWanted) {
+  const [rows, columns] = weights.shape;
+  let found = null;
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++)
+      if (isWanted(row, column) && !(weights.at(row, column) <= found?.weight)) found = { row, column, weight: weights.at(row, column) };
+  return found;
+}
+
+/** The head of the encoder whose `measure(weights)` has the largest weight. */
+function best(state, measure) {
+  const { layers, heads } = state.size("encoder");
+  let found = null;
+  for (let layer = 0; layer < layers; layer++)
+    for (let head = 0; head < heads; head++) {
+      const place = { stack: "encoder", kind: "self_attn", layer, head };
+      const measured = measure(weightsOf(state, place));
+      if (measured && !(measured.weight <= found?.weight)) found = { place, ...measured };
+    }
+  return found;
+}
