@@ -211,7 +211,7 @@ function drawGrid(root, state, drops, { stack, kind }, name, largest) {
   for (const one of drops) if (one.stack === stack && one.kind === kind) data[one.layer * heads + one.head] = one.drop;
   const named = (n, word) => Array.from({ length: n }, (_, i) => ({ text: `${word}${i + 1}` }));
   root.append(el("h4", {}, name));
-  heatmap(root, new Tensor([layers, heads], data), { rows: named(layers, "layer "), columns: named(heads, ""), scale: "signed", largest,
+  heatmap(root, new Tensor([layers, heads], data), { rows: named(layers, "layer "), columns: named(heads, ""), scale: "signed", largest, size: 34,
     label: `Fall of log P without a head: ${name}`, rowName: "", columnName: "head",
     read: (layer, head, drop) => `${headName({ stack, kind, layer, head })}: ${number(drop)}`,
     onSelect: (layer, head) => state.select({ stack, kind, layer, head, token: null }) });

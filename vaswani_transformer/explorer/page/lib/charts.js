@@ -25,7 +25,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("role", "img")
     .attr("aria-label", `${y} against ${x}: ${series.map(({ name }) => name).join(", ")}`);
   svg.append("g").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(across).ticks(6, "~s").tickSizeOuter(0));
-  svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, "~g").tickSizeOuter(0));
+  svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, logY ? "~g" : null).tickSizeOuter(0));
   svg.append("text").attr("x", (left + width - right) / 2).attr("y", height - 4).attr("text-anchor", "middle").text(x);
   const title = svg.append("text").attr("transform", `translate(11,${(height - bottom + top) / 2}) rotate(-90)`).attr("text-anchor", "middle");
   title.text(y);

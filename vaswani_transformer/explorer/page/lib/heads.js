@@ -60,15 +60,23 @@ export function strongestLink(state, [from, to]) {
 }
 
 const NEAR = 1; // places on either side that are no distance
+const LOCAL = 0.5; // share of the weight on near places from which a head goes by place
 
-/** The encoder's head that is most certain of words that are not beside the query: the mean of each word's largest such weight. */
+/** The encoder's head that is surest of words that are not beside the query: the mean of each word's largest such weight. */
 export function mostPeakedHead(state) {
   const { tokens } = state.run.source;
   const isWord = (i) => tokens[i].kind !== "special" && /[\p{L}\p{N}]/u.test(tokens[i].text);
   return best(state, (weights) => {
+    if (nearShare(weights) >= LOCAL) return null;
     const all = tokens.map((_, row) => isWord(row) && largestWhere(weights, (r, c) => r === row && isWord(c) && Math.abs(r - c) > NEAR)).filter(Boolean);
     return all.length ? { row: null, column: null, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length } : null;
   });
+}
+
+function nearShare(weights) {
+  const [rows, columns] = weights.shape;
+  const near = weights.data.filter((_, i) => Math.abs(Math.floor(i / columns) - (i % columns)) <= NEAR);
+  return near.reduce((sum, x) => sum + x, 0) / rows;
 }
 
 function largestWhere(weights, isWanted) {
