@@ -7,25 +7,34 @@ import time
 
 import pytest
 
-from vaswani_transformer import checkpoint_path
-
 
 webdriver = pytest.importorskip("selenium.webdriver")
 
-SENTENCE = "The girl who lives next door gave her brother a book."
+CHECKPOINT = "mini-en-de"
+
+
+@pytest.fixture(scope="session")
+def inspected():
+    """What PyTorch computes for a sentence: `inspected(text)` gives an `Inspection` of the server's checkpoint."""
+    from vaswani_transformer import checkpoint_path, load
+    from vaswani_transformer.inspection import inspect_translation
+
+    model, tokenizer = load(checkpoint_path(CHECKPOINT))
+    return lambda text, **settings: inspect_translation(model.float(), tokenizer, text, **settings)
 
 
 @pytest.fixture(scope="session")
 def server():
-    """The address of an explorer with the checkpoint mini-en-de."""
+    """The address of an explorer."""
     import uvicorn
 
-    from vaswani_transformer.explorer.app import make_app
+    from vaswani_transformer.explorer.app import create_app
+    from vaswani_transformer.explorer.opened import Shelf
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    app = make_app(checkpoint_path("mini-en-de"))
+    app = create_app(Shelf(CHECKPOINT))
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -102,11 +111,14 @@ class Page:
         )
         self.wait("document.getElementById('sentence').ariaBusy === 'false'")
 
-    def tensor(self, selector: str) -> tuple[list[int], list[float]]:
-        """What the first heat map under `selector` shows: shape and numbers."""
-        script = """const { shape, data } = document.querySelector(arguments[0] + " .heatmap").tensor;
-                    return [shape, [...data]]"""
-        return self.js(script, selector)
+    def text(self, selector: str) -> str:
+        """The text of the first element."""
+        return self.js("return document.querySelector(arguments[0]).textContent", selector)
+
+    def tensors(self, selector: str) -> list[tuple[list[int], list[float]]]:
+        """What the heat maps under `selector` show: shapes and numbers."""
+        maps = f"[...document.querySelectorAll('{selector} .heatmap')]"
+        return self.js(f"return {maps}.map(({{ tensor }}) => [tensor.shape, [...tensor.data]])")
 
     def errors(self) -> list[str]:
         """What the browser's console has said in error."""

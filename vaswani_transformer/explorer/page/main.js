@@ -54,7 +54,7 @@ async function buildForm({ current, checkpoints }) {
   const languages = new Intl.DisplayNames(["en"], { type: "language" });
   const language = (code) => (code ? languages.of(code) : "?");
   const options = checkpoints.map(({ name, source_language, target_language }) => el("option", { value: name, selected: name === current },
-    source_language ? `${language(source_language)} → ${language(target_language)} (${name})` : name));
+    source_language ? `${language(source_language)} → ${language(target_language)} · ${name}` : name));
   const select = el("select", { id: "checkpoint", "aria-label": "Checkpoint", change: () => attempt(() => openModel(select.value)) }, options);
   find("languages").replaceChildren(select);
   form.addEventListener("submit", (event) => {
@@ -114,7 +114,7 @@ function showAbout() {
 }
 
 await attempt(async () => {
-  state = new State(await connect());
+  state = new State(connect());
   state.on("run", showTranslation);
   state.on("model", showAbout);
   buildChapters();

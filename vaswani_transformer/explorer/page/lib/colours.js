@@ -8,10 +8,10 @@ export const colour = (name) => style().getPropertyValue(`--${name}`).trim();
 /** The colour of a head, the same everywhere on the page. With more than eight heads colours come again: show the number. */
 export const headColour = (head) => colour(`head-${head % 8}`);
 
-/** From 0 (the paper) to 1: for weights and probabilities. */
+/** From 0 (the paper) to 1: for weights and probabilities. Small ones are shown a little stronger than they are. */
 export function weightScale(highest = 1) {
   const scale = window.d3.interpolateLab(colour("scale-zero"), colour("scale-high"));
-  return (x) => scale(Math.max(0, Math.min(1, x / highest)));
+  return (x) => scale(Math.max(0, Math.min(1, x / highest)) ** 0.7);
 }
 
 /** From -largest over 0 (the paper) to largest: for numbers of either sign. */

@@ -44,5 +44,5 @@ export const percent = (x) => `${(100 * x).toFixed(x < 0.0995 ? 1 : 0)}%`;
 
 const superscript = (n) => String(n).replace(/[-\d]/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
 
-/** A token as it is shown: a blank at its start as a low mark, so that words and their parts can be told apart. */
-export const shown = (token) => token.text.replace(/^ /, "") || "␣";
+/** A token's text without the blank before it; where nothing would be seen, a mark for a blank. */
+export const shown = (token) => token.text.trim() || "␣";
