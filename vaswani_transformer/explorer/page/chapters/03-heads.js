@@ -43,7 +43,7 @@ function render(root, state) {
     each.forget();
   });
   const all = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawAll(body, state, settings, without),
-    caption: "All heads of one layer: rows are queries, columns are keys, dark is much weight. Choose a head to see it large below; its "
+    caption: "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; its "
       + "switch takes it out of the model." });
   root.append(el("h3", {}, "What a head does"), prose(ROLES));
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOne(body, state),
@@ -51,7 +51,8 @@ function render(root, state) {
       + "Rarer words are the rarer half of the sentence's words." });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
   const ranking = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawRanking(body, state, each),
-    caption: "How far log P of the translation falls when one head is off. Below zero: without the head the model finds it more likely." });
+    caption: "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation "
+      + "more likely without the head." });
 }
 
 // All heads of a layer, and the translation without some ---------------------------------------------------------------
@@ -71,7 +72,7 @@ function drawAll(body, state, settings, without) {
   const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   body.append(attentionPicker(state, { heads: false }), el("div", { class: "head-cards" }, cards),
-    el("p", { class: "note" }, `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The darkest cell is a weight of ${number(largest)}.`),
+    el("p", { class: "note" }, `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The strongest colour is a weight of ${number(largest)}.`),
     outcome(state, settings.off, without, change));
 }
 

@@ -12,8 +12,8 @@ const TEXT = String.raw`
   <em>feed-forward</em> network each is alone with what it has heard. Neither replaces the token's vector: what a sub-layer finds is
   <em>added</em> to the vector that came in. So there is a straight road from the embedding to the top of the stack, the residual stream,
   and gradients take it back down. After each addition a LayerNorm brings the vector to a common scale.</p>
-\[\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x)), \qquad
-  \mathrm{LayerNorm}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b\]
+\[\begin{gathered}\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x)) \\
+  \mathrm{LayerNorm}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b\end{gathered}\]
 <p>Follow the sentence through one layer. At each stop the map has a token's vector as a row, and the bars their lengths: watch how
   much a sub-layer adds to what was there, and what the norm makes of the sum.</p>`;
 
@@ -51,7 +51,7 @@ function render(root, state) {
   };
   add(drawPath, "Above: the layer's path; the road's width is the mean length of the tokens' vectors. Below: the tensor at the chosen stop, a row "
     + "for each token, and each row's length (its Euclidean norm).");
-  add(drawUnits, "Rows: the units that fire most for the chosen token. Columns: all tokens of the sentence. Dark is a strong activation.", FEED_FORWARD,
+  add(drawUnits, "Rows: the units that fire most for the chosen token. Columns: all tokens of the sentence. The stronger the colour, the more it fires.", FEED_FORWARD,
     "The feed-forward network");
   add(drawParameters, "Every parameter of the model, counted once. Choose a part to see what it is made of.", PARAMETERS, "Where the parameters are");
   add(drawNorms, "Below: the mean length of the tokens' vectors along the stream, sub-layer by sub-layer, as this model has it.", NORMS,

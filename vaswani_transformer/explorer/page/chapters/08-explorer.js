@@ -2,7 +2,7 @@ import { headColour } from "../lib/colours.js";
 import { attentionPicker, button, checkbox, slider } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
-import { ATTENTIONS, longHeadName, maskOf, mostPeakedHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
+import { ATTENTIONS, longHeadName, maskOf, mostTellingHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
 import { links } from "../lib/links.js";
 import { roving } from "../lib/roving.js";
 import { save, standalone } from "../lib/save.js";
@@ -38,8 +38,8 @@ function render(root, state) {
       + "each head has its colour." });
   root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOverview(body, state),
-    caption: "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. White is no weight; the darkest is the "
-      + "largest weight of that head." });
+    caption: "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. The strongest colour is "
+      + "the largest weight of that head." });
 }
 
 // The paper's figures --------------------------------------------------------------------------------------------------
@@ -64,17 +64,30 @@ function exampleButtons(state, settings, redraw) {
 /** Goes to the head where an example's phenomenon shows best. */
 function openExample(state, settings) {
   const { pending: example } = settings;
-  const found = (example.words && strongestLink(state, example.words)) ?? mostPeakedHead(state);
+  const link = example.words ? strongestLink(state, example.words) : null;
+  const found = link ?? mostTellingHead(state);
   settings.isAll = false;
   settings.temperature = 1;
   if (!found) return;
+  settings.remark = link ? linkRemark(state, link) : headRemark(state, found);
+  state.select({ ...found.place, token: link ? link.row : null });
+}
+
+const headsOf = (state) => state.size("encoder").layers * state.size("encoder").heads;
+
+function linkRemark(state, { row, column, weight }) {
   const { tokens } = state.run.source;
-  const heads = state.size("encoder").layers * state.size("encoder").heads;
-  settings.remark = found.row === null
-    ? `Of the encoder's ${heads} heads this one is the surest of words further off: a word's strongest such link has ${percent(found.weight)} on average.`
-    : `Of the encoder's ${heads} heads this one leads most from “${shown(tokens[found.row])}” to “${shown(tokens[found.column])}”: `
-      + `${percent(found.weight)} of its weight (spread evenly it would be ${percent(1 / tokens.length)}).`;
-  state.select({ ...found.place, token: found.row });
+  const even = 1 / tokens.length;
+  const pair = `from “${shown(tokens[row])}” to “${shown(tokens[column])}”`;
+  if (weight < 2 * even) return `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, `
+    + `and ${percent(even)} would be an even share: this model does not show the effect here.`;
+  return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${percent(weight)} of its weight, where an even share would be ${percent(even)}.`;
+}
+
+function headRemark(state, { row, column, link }) {
+  const { tokens } = state.run.source;
+  return `Of the encoder's ${headsOf(state)} heads this one tells most about pairs of words that do not stand side by side; `
+    + `the clearest is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`;
 }
 
 // The explorer ---------------------------------------------------------------------------------------------------------

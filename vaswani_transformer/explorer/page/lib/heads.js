@@ -60,23 +60,39 @@ export function strongestLink(state, [from, to]) {
 }
 
 const NEAR = 1; // places on either side that are no distance
-const LOCAL = 0.5; // share of the weight on near places from which a head goes by place
+const BY_PLACE = 0.6; // share of its weight on one offset from which a head goes by place
 
-/** The encoder's head that is surest of words that are not beside the query: the mean of each word's largest such weight. */
-export function mostPeakedHead(state) {
+/**
+ * The encoder's head that says most about pairs of words: for each word its largest weight on a word further off, in excess of
+ * what that one gets from all; the mean of these. Heads that go by place have no say.
+ */
+export function mostTellingHead(state) {
   const { tokens } = state.run.source;
   const isWord = (i) => tokens[i].kind !== "special" && /[\p{L}\p{N}]/u.test(tokens[i].text);
   return best(state, (weights) => {
-    if (nearShare(weights) >= LOCAL) return null;
-    const all = tokens.map((_, row) => isWord(row) && largestWhere(weights, (r, c) => r === row && isWord(c) && Math.abs(r - c) > NEAR)).filter(Boolean);
-    return all.length ? { row: null, column: null, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length } : null;
+    if ([-1, 0, 1].some((offset) => meanAt(weights, offset) >= BY_PLACE)) return null;
+    const excess = lessColumnMeans(weights);
+    const all = tokens.map((_, row) => isWord(row) && largestWhere(excess, (r, c) => r === row && isWord(c) && Math.abs(r - c) > NEAR)).filter(Boolean);
+    if (!all.length) return null;
+    const { row, column } = all.reduce((a, b) => (weights.at(b.row, b.column) > weights.at(a.row, a.column) ? b : a));
+    return { row, column, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length, link: weights.at(row, column) };
   });
 }
 
-function nearShare(weights) {
+/** The mean weight on the key so many places after the query. */
+function meanAt(weights, offset) {
+  const rows = Array.from({ length: weights.shape[0] }, (_, r) => r).filter((r) => r + offset >= 0 && r + offset < weights.shape[1]);
+  return rows.length ? rows.reduce((sum, r) => sum + weights.at(r, r + offset), 0) / rows.length : 0;
+}
+
+function lessColumnMeans(weights) {
   const [rows, columns] = weights.shape;
-  const near = weights.data.filter((_, i) => Math.abs(Math.floor(i / columns) - (i % columns)) <= NEAR);
-  return near.reduce((sum, x) => sum + x, 0) / rows;
+  const means = Array.from({ length: columns }, (_, c) => {
+    let sum = 0;
+    for (let r = 0; r < rows; r++) sum += weights.at(r, c);
+    return sum / rows;
+  });
+  return new Tensor(weights.shape, weights.data.map((x, i) => x - means[i % columns]));
 }
 
 function largestWhere(weights, isWanted) {
