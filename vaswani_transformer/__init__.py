@@ -15,7 +15,10 @@ from .catalogue import checkpoint_path
 
 
 if TYPE_CHECKING:
+    from .attention_figure import attention_figure
     from .configuration_vaswani import PRESETS, VaswaniConfig
+    from .heads import without_heads
+    from .inspection import Inspection, inspect_translation
     from .loading import LoadingError, load
     from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
     from .pipeline_translation import TranslationPipeline, translate_texts
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRESETS",
+    "Inspection",
     "LoadingError",
     "TranslationPipeline",
     "VaswaniConfig",
@@ -32,10 +36,13 @@ __all__ = [
     "VaswaniPreTrainedModel",
     "VaswaniTokenizer",
     "__version__",
+    "attention_figure",
     "checkpoint_path",
+    "inspect_translation",
     "learn_tokenizer",
     "load",
     "translate_texts",
+    "without_heads",
 ]
 
 

@@ -14,10 +14,8 @@ weights. Several threads may look at one model.
 Shapes: S source tokens, T target tokens, D = d_model, H heads, K = d_k, V = d_v.
 """
 
-import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -26,15 +24,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .beam_search_vaswani import length_penalty
-from .modeling_vaswani import VaswaniAttention, scaled_dot_product_attention
+from .beam_search_vaswani import BeamSearch, length_penalty
+from .heads import STACKS, SUBLAYERS, Head, search, twin_of, without_heads
+from .modeling_vaswani import scaled_dot_product_attention
 from .readable import Token, read_source, read_target
 from .search_record import RecordedSearch, SearchRecord
 
 
-Head = tuple[str, str, int, int]  # stack ("encoder", "decoder"), kind ("self_attn", "cross_attn"), layer, head
-STACKS = ("encoder", "decoder")
-SUBLAYERS = ("self_attn", "cross_attn", "feed_forward")
 ALTERNATIVES = 10  # tokens that are named at each position, best first
 
 
@@ -174,85 +170,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, text: str, model: PreTrainedModel
     return ids.to(model.device)
 
 
-def twin_of(model: PreTrainedModel) -> PreTrainedModel:
-    """A second set of modules with the same weights, in evaluation mode: hooks and settings are its own."""
-    weights = {id(weight): weight for weight in (*model.parameters(), *model.buffers())}
-    return copy.deepcopy(model, memo=weights).eval()
-
-
-# Heads switched off --------------------------------------------------------------------------------------------------
-
-
-def head_names(model: PreTrainedModel) -> list[Head]:
-    """Every head of the model, from the encoder's first layer to the decoder's last."""
-    return [(*place, head) for place, attention in attentions_of(model).items() for head in range(attention.num_heads)]
-
-
-def attentions_of(model: PreTrainedModel) -> dict[tuple[str, str, int], VaswaniAttention]:
-    """Every multi-head attention by stack, kind and layer."""
-    found = {}
-    for stack in STACKS:
-        for index, layer in enumerate(getattr(model.base_model, stack).layers):
-            for kind in SUBLAYERS[:2]:
-                if hasattr(layer, kind):
-                    found[stack, kind, index] = getattr(layer, kind)
-    return found
-
-
-@contextmanager
-def without_heads(model: PreTrainedModel, heads: Iterable[Head]) -> Iterator[PreTrainedModel]:
-    """Inside the block these heads give nothing: zeros take their place in Concat(head_1, ..., head_h) W^O.
-
-    It holds for whatever runs the model, `generate` among it, in every thread.
-
-    Raises:
-        ValueError: there is no such head; the message says which there are.
-    """
-    attentions = attentions_of(model)
-    masks: dict[tuple[str, str, int], torch.Tensor] = {}
-    for stack, kind, layer, head in heads:
-        attention = attentions.get((stack, kind, layer))
-        if attention is None or not 0 <= head < attention.num_heads:
-            raise ValueError(f"There is no head {head} in {stack} {kind} {layer}: {describe_heads(model)}.")
-        mask = masks.setdefault((stack, kind, layer), torch.ones(1, attention.num_heads))
-        mask[0, head] = 0.0
-    with scaled_heads(model, masks):
-        yield model
-
-
-@contextmanager
-def scaled_heads(model: PreTrainedModel, factors: dict[tuple[str, str, int], torch.Tensor]) -> Iterator[None]:
-    """Inside the block each head's output is multiplied by its factor: [rows, H], or [1, H] for all rows."""
-
-    def scaling(factor: torch.Tensor) -> Callable:
-        def scale(module: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-            heads = inputs[0].unflatten(-1, (factor.shape[1], -1))  # [rows, T, H, V]
-            return ((heads * factor[:, None, :, None].to(heads)).flatten(-2),)
-
-        return scale
-
-    attentions = attentions_of(model)
-    hooks = [attentions[place].out_proj.register_forward_pre_hook(scaling(f)) for place, f in factors.items()]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def describe_heads(model: PreTrainedModel) -> str:
-    """How many layers and heads there are, in words."""
-    config = model.config
-    return (
-        f"the encoder has {config.encoder_layers} layers of {config.encoder_attention_heads} heads, the decoder "
-        f"{config.decoder_layers} of {config.decoder_attention_heads}, both counted from 0"
-    )
-
-
 # The search ----------------------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
 def record_search(
     twin: PreTrainedModel,
     source_ids: torch.Tensor,
@@ -260,37 +180,14 @@ def record_search(
     alpha: float | None = None,
     max_time: float | None = None,
 ) -> tuple[torch.Tensor, SearchRecord]:
-    """`generate` for one sentence [1, S], watched: the translation's ids [1, 1 + T], and the record.
-
-    Raises:
-        TimeoutError: the search took longer than `max_time` seconds.
-    """
+    """`generate` for one sentence [1, S], watched: the translation's ids [1, 1 + T], and the record."""
     searches: list[RecordedSearch] = []
-    start_search = twin._start_search
 
-    def start(input_ids: torch.Tensor, config) -> RecordedSearch:
-        searches.append(RecordedSearch.of(start_search(input_ids, config)))
-        if config.num_beams == 1:  # with which it does what `generate`'s own loop for one beam does
-            searches[0].early_stopping = True
+    def watch(begun: BeamSearch) -> RecordedSearch:
+        searches.append(RecordedSearch.of(begun))
         return searches[0]
 
-    def beam_search(model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs):
-        return model._beam_search(input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs)
-
-    settings = {"num_beams": num_beams, "length_penalty": alpha, "max_time": max_time}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if (settings.get("num_beams") or twin.generation_config.num_beams or 1) == 1:
-        settings["custom_generate"] = beam_search
-    twin._start_search = start
-    begun = time.perf_counter()
-    try:
-        output = twin.generate(
-            source_ids, return_dict_in_generate=True, do_sample=False, num_return_sequences=1, **settings
-        )
-    finally:
-        del twin._start_search
-    if max_time is not None and time.perf_counter() - begun > max_time:
-        raise TimeoutError(f"The search took longer than {max_time:g} seconds.")
+    output = search(twin, source_ids, num_beams, alpha, max_time, watch)
     return output.sequences, searches[0].record()
 
 
@@ -416,36 +313,3 @@ def place_of(name: str) -> tuple:
     _, layer, kind, part = rest.split(".") if is_layer else ("", -1, SUBLAYERS[0], rest)
     last = rest == "output"
     return (STACKS.index(stack), last, int(layer), SUBLAYERS.index(kind), PARTS.index(part) if part in PARTS else 99)
-
-
-# Teacher forcing -----------------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def log_probs_of(model: PreTrainedModel, source_ids: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
-    """Sources [B, S] and targets [B, 1 + T] -> the log-probability of each target token, [B, T]."""
-    logits = model(input_ids=source_ids, decoder_input_ids=target_ids[:, :-1], use_cache=False).logits.float()
-    return logits.gather(-1, target_ids[:, 1:, None]).squeeze(-1) - logits.logsumexp(dim=-1)
-
-
-def log_probs_without_each_head(
-    model: PreTrainedModel, source_ids: torch.Tensor, target_ids: torch.Tensor, heads: Sequence[Head] | None = None,
-    batch_size: int = 64,
-) -> dict[Head, torch.Tensor]:  # fmt: skip
-    """For each head by itself: the log-probabilities [T] of the target's tokens when that head is switched off.
-
-    source_ids [1, S], target_ids [1, 1 + T]. Every row of a batch lacks another head.
-    """
-    twin, attentions = twin_of(model), attentions_of(model)
-    heads = head_names(model) if heads is None else heads
-    results = {}
-    for start in range(0, len(heads), batch_size):
-        batch = heads[start : start + batch_size]
-        factors: dict[tuple[str, str, int], torch.Tensor] = {}
-        for row, (stack, kind, layer, head) in enumerate(batch):
-            ones = torch.ones(len(batch), attentions[stack, kind, layer].num_heads)
-            factors.setdefault((stack, kind, layer), ones)[row, head] = 0.0
-        with scaled_heads(twin, factors):
-            rows = log_probs_of(twin, source_ids.expand(len(batch), -1), target_ids.expand(len(batch), -1))
-        results |= dict(zip(batch, rows.cpu(), strict=True))
-    return results

@@ -6,6 +6,9 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 
+START = "<start>"
+
+
 @dataclass(frozen=True)
 class Token:
     """A token: its id, its text (a blank in front where it begins a word), and its kind.
@@ -44,7 +47,7 @@ class Reader:
 
     def start(self, i: int) -> Token:
         """The start token of the decoder's input, which is often the padding's."""
-        return Token(i, "<start>", "special")
+        return Token(i, START, "special")
 
     def piece(self, i: int) -> str:
         return self.side.id_to_token(i) or ""

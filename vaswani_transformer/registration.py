@@ -2,7 +2,10 @@
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
 
+from .attention_figure import attention_figure
 from .configuration_vaswani import PRESETS, VaswaniConfig
+from .heads import without_heads
+from .inspection import Inspection, inspect_translation
 from .loading import LoadingError, load
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
 from .pipeline_translation import TranslationPipeline, translate_texts
@@ -28,6 +31,7 @@ pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline
 
 __all__ = [
     "PRESETS",
+    "Inspection",
     "LoadingError",
     "TranslationPipeline",
     "VaswaniConfig",
@@ -35,7 +39,10 @@ __all__ = [
     "VaswaniModel",
     "VaswaniPreTrainedModel",
     "VaswaniTokenizer",
+    "attention_figure",
+    "inspect_translation",
     "learn_tokenizer",
     "load",
     "translate_texts",
+    "without_heads",
 ]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import checkpoints, explore, info, rooms, translate
+from . import attention, checkpoints, explore, info, rooms, translate
 
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ app.command()(translate.translate)
 app.command()(checkpoints.checkpoints)
 app.command()(info.info)
 app.command()(explore.explore)
+app.command()(attention.attention)
 for verb in rooms.VERBS:
     rooms.add_command(app, verb)
 

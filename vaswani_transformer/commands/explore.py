@@ -1,31 +1,114 @@
 """`vaswani explore`: a page in the browser on which a checkpoint shows how it works."""
 
-import threading
+import socket
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options
-from .console import Failure, err, failures_are_messages
+from .console import Failure, err, failures_are_messages, say
+from .rooms import install_command
+
+
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port of the page; 0 for any that is free.")
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host", metavar="ADDRESS",
+        help="Address to listen on. With another than this computer's own, whoever reaches it can use the page.",
+    ),
+]  # fmt: skip
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
+Export = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="FOLDER", help="Write a copy of the page for any file server, and end."),
+]
+Texts = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="TEXT", help="With --export: a sentence to work out; repeat it for more."),
+]
 
 
 def explore(
     checkpoint: options.Checkpoint = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page.")] = 8017,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    port: Port = 8017,
+    host: Host = "127.0.0.1",
+    browser: Browser = True,
+    export: Export = None,
+    text: Texts = None,
 ):
-    """See a checkpoint at work: every part of the Transformer on a sentence of your own."""
+    """See a checkpoint at work: every part of the Transformer on a sentence of your own.
+
+    [dim]$[/] vaswani explore
+    [dim]$[/] vaswani explore --checkpoint mini-en-fr
+    [dim]$[/] vaswani explore --export site
+    """
+    if text and export is None:
+        raise typer.BadParameter("It goes with --export.", param_hint="--text")
     with failures_are_messages():
-        import uvicorn
+        try:
+            from ..explorer.app import create_app
+            from ..explorer.server import serve
+        except ModuleNotFoundError as error:
+            raise Failure(f"vaswani explore needs {error.name}: {install_command('explore')}") from error
+        shelf = open_shelf(checkpoint)
+        if export is not None:
+            write_copy(shelf, export, text or [])
+            return
+        with listening(host, port) as listener:
+            address = f"http://{shown(host)}:{listener.getsockname()[1]}"
+            err.print(f"{shelf.current} is at {address} (Ctrl-C ends)")
+            if browser:
+                webbrowser.open(address)  # it waits for the server, which listens already
+            serve(create_app(shelf, host), listener)
 
-        from ..explorer.app import create_app
-        from ..explorer.opened import Shelf
 
-        shelf = Shelf(checkpoint)
-        address = f"http://{host}:{port}"
-        err.print(f"{shelf.current} is at {address} (Ctrl-C ends)")
-        if browser:
-            threading.Timer(1.0, webbrowser.open, [address]).start()
-        uvicorn.run(create_app(shelf, host), host=host, port=port, log_level="warning")
+def open_shelf(checkpoint: str | None):
+    """The checkpoints, the chosen one opened.
+
+    Raises:
+        Failure: there is no such checkpoint, or it cannot be loaded.
+    """
+    from transformers.utils import logging
+
+    from ..explorer.opened import Shelf
+
+    logging.disable_progress_bar()
+    try:
+        return Shelf(checkpoint)
+    except ValueError as error:
+        raise Failure(str(error)) from error
+
+
+def write_copy(shelf, folder: Path, texts: list[str]):
+    from ..explorer.app import PAGE
+    from ..explorer.export import export
+    from ..explorer.runs import Refused
+
+    try:
+        export(shelf.open(), folder, PAGE, texts, lambda text: err.print(text, style="dim", highlight=False))
+    except (FileExistsError, Refused) as error:
+        raise Failure(str(error)) from error
+    say(f"{folder}: put it on a file server, or look at it with python -m http.server -d {folder}", "bold", "written")
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        Failure: the port is taken, or the address is not this computer's.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise Failure(f"Cannot listen on {host}, port {port} ({error.strerror}): give another --port.") from error
+
+
+def shown(host: str) -> str:
+    """The address for a browser on this computer."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save
 
 from ..configuration_vaswani import VaswaniConfig
-from ..inspection import Inspection, head_names
+from ..heads import head_names
+from ..inspection import Inspection
 from ..readable import Reader, Token, read_target
 from .measures import roles_of
 from .opened import Opened
@@ -34,7 +35,7 @@ EXAMPLES = {
         "structure": "The law will never be perfect, but its application should be just.",
     },
     "de": {
-        "long-distance": "Der Mann mit der roten Jacke, der lange an der alten Brücke gewartet hat, ruft seinen Freund an.",
+        "long-distance": "Der Mann mit der roten Jacke, der an der alten Brücke gewartet hat, ruft seinen Freund an.",
         "anaphora": "Der Hund ging nicht über die Straße, weil er zu müde war.",
         "structure": "Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.",
     },

@@ -1,7 +1,6 @@
 """The explorer's requests and answers: checked, bounded, and for this computer's own browser only."""
 
 import ipaddress
-import logging
 import mimetypes
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,8 +18,6 @@ from .answers import BEAMS, model_answer, position_tensors, tensors_file
 from .opened import Shelf, UnknownCheckpoint
 from .runs import Busy, Refused, Runs
 
-
-log = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page")
 CHARACTERS = 5_000
@@ -43,20 +40,14 @@ HEADERS = {
 # Requests ------------------------------------------------------------------------------------------------------------
 
 
-class TextRequest(BaseModel):
-    """A sentence for a checkpoint; without a name for the current one."""
+class RunRequest(BaseModel):
+    """A sentence for a checkpoint (by default the current one), and how to run it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
 
     checkpoint: str | None = None
     text: str = Field(max_length=CHARACTERS)
-
-
-class SearchRequest(TextRequest):
     beams: int | None = Field(None, ge=1, le=BEAMS)
-
-
-class RunRequest(SearchRequest):
     alpha: Annotated[float, Field(ge=0, le=LARGEST_ALPHA, allow_inf_nan=False)] | None = None
     off: list[tuple[str, str, int, int]] = Field([], max_length=1024)
     causal: bool = True
@@ -65,8 +56,11 @@ class RunRequest(SearchRequest):
 # The application -----------------------------------------------------------------------------------------------------
 
 
-def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) -> FastAPI:
-    """The page and the answers that it asks for. `host` is the address that the server listens on."""
+def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None, page: Path = PAGE) -> FastAPI:
+    """The page and the answers that it asks for.
+
+    `host` is the address that the server listens on, `runs` makes the runs, `page` is the folder of index.html.
+    """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runs = runs or Runs()
     add_guard(app, host)
@@ -89,11 +83,21 @@ def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None) 
         opened = shelf.open(request.checkpoint)
         return JSONResponse(runs.run(opened, request.text, request.beams, request.alpha, request.off, request.causal))
 
+    @app.post("/api/heads")
+    def heads(request: RunRequest) -> Response:
+        opened = shelf.open(request.checkpoint)
+        return JSONResponse(runs.heads(opened, request.text, request.beams, request.alpha))
+
+    @app.post("/api/beyond")
+    def beyond(request: RunRequest) -> Response:
+        opened = shelf.open(request.checkpoint)
+        return JSONResponse(runs.beyond(opened, request.text, request.beams, request.alpha))
+
     @app.get("/api/run/{run_id}/tensors")
     def run_tensors(run_id: str) -> Response:
         return Response(tensors_file(runs.tensors(run_id)), media_type=SAFETENSORS)
 
-    app.mount("/", StaticFiles(directory=PAGE, html=True, check_dir=False))
+    app.mount("/", StaticFiles(directory=page, html=True))
     return app
 
 
@@ -141,7 +145,6 @@ def add_problems(app: FastAPI):
         return problem(status, "There is nothing at this address." if status == 404 else "This cannot be asked here.")
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        log.error("A request failed.", exc_info=error)
         return problem(500, "Something went wrong here; the terminal that runs `vaswani explore` says what.")
 
     for kind in statuses:

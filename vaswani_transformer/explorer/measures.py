@@ -1,33 +1,50 @@
 """What a head does, by measures of its attention weights; a label only where a measure is clear."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 
-from ..inspection import Head, Inspection, Token
+from ..heads import Head
+from ..inspection import Inspection
+from ..readable import START, Token
 
 
-# The mean weight that a head must give, and the label that it then has. The first that holds counts.
+# A head has a label where it gives a place, or a kind of token, at least this share of its attention on average.
 THRESHOLD = 0.5
 LABELS = {
-    "previous": "previous token",
-    "next": "next token",
-    "same": "same token",
-    "end": "end of the sentence",
-    "punctuation": "punctuation",
-    "first": "first token",
-    "rare": "rare words",
+    "self_attn": {
+        "previous": "previous token",
+        "next": "next token",
+        "same": "same token",
+        "punctuation": "punctuation",
+        "end": "end of the sentence",
+        "rare": "rare words",
+        "first": "first token",
+    },
+    # Its queries and keys are of two sentences: what matters is whether each query picks one word out.
+    "cross_attn": {
+        "peak": "alignment",
+        "punctuation": "punctuation",
+        "end": "end of the sentence",
+        "rare": "rare words",
+        "first": "first token",
+    },
 }
+RARE = 4  # one word in so many counts as rare
 
 
 @dataclass(frozen=True)
 class Role:
     """A head, its measures, and a label where one of them is at least `THRESHOLD`.
 
-    previous, next, same, first: The mean weight that a query gives to the key at that place. In cross-attention a
-        query's own place is that of its target token, so that they say how monotonic the alignment is.
-    end, punctuation, rare: The mean weight on end tokens, on punctuation, and on the rarer half of the words.
-    entropy: Of the weights, in bits, mean over queries. reach: Mean distance between query and key, by weight.
+    Measures, each a mean over the T queries:
+        previous, next, same, first: The weight on the key at that place. In cross-attention the places are those of
+            two sentences, so that these say how far the alignment is from word by word.
+        end, punctuation, rare: The weight on the end token, on punctuation, on the rarest quarter of the words.
+        peak: The largest weight on one word.
+        entropy: Of the weights, in bits.
+        reach: The distance between query and key, in tokens, by weight.
     """
 
     head: Head
@@ -45,35 +62,45 @@ def role_of(inspection: Inspection, head: Head) -> Role:
     weights = inspection.tensors[f"{stack}.layers.{layer}.{kind}.weights"][index]  # [queries, keys]
     keys = inspection.source if stack == "encoder" or kind == "cross_attn" else inspection.target
     measures = measures_of(weights, keys)
-    return Role(head, label_of(measures), measures)
+    return Role(head, label_of(measures, LABELS[kind]), measures)
 
 
 def measures_of(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
-    """weights [T, S], the S tokens that they are on -> measures by name."""
+    """Weights [T, S] and the S tokens that they are on -> measures by name."""
     queries, size = weights.shape
     offsets = torch.arange(size) - torch.arange(queries)[:, None]  # [T, S]
+    is_word = torch.tensor([is_a_word(token) for token in keys])
 
     def mean_at(offset: int) -> float:
-        there = offsets == offset
-        return weights[there].sum().item() / max(1, int(there.sum()))
+        places = offsets == offset
+        return weights[places].sum().item() / max(1, int(places.sum()))
 
     def mean_on(wanted: list[bool]) -> float:
         return weights[:, torch.tensor(wanted)].sum(dim=-1).mean().item()
 
-    words = sorted(token.id for token in keys if token.kind != "special" and not is_punctuation(token))
-    middle = words[len(words) // 2] if words else 0  # ids of a learned vocabulary follow frequency
-    entropy = -(weights * weights.clamp_min(1e-30).log2()).sum(dim=-1).mean().item()
+    rare = rare_ids(keys)
     return {
         "previous": mean_at(-1),
         "next": mean_at(1),
         "same": mean_at(0),
         "first": weights[:, 0].mean().item(),
-        "end": mean_on([token.kind == "special" for token in keys]),
+        "end": mean_on([token.kind == "special" and token.text != START for token in keys]),
         "punctuation": mean_on([is_punctuation(token) for token in keys]),
-        "rare": mean_on([t.kind != "special" and not is_punctuation(t) and t.id > middle for t in keys]),
-        "entropy": entropy,
+        "rare": mean_on([is_a_word(token) and token.id in rare for token in keys]),
+        "peak": (weights * is_word).amax(dim=-1).mean().item(),
+        "entropy": -torch.special.xlogy(weights, weights).sum(dim=-1).mean().item() / math.log(2),
         "reach": (weights * offsets.abs()).sum(dim=-1).mean().item(),
     }
+
+
+def rare_ids(tokens: list[Token]) -> set[int]:
+    """The rarest quarter of the words among them: the later a vocabulary learned a token, the rarer it is."""
+    ids = sorted({token.id for token in tokens if is_a_word(token)})
+    return set(ids[-max(1, len(ids) // RARE) :])
+
+
+def is_a_word(token: Token) -> bool:
+    return token.kind != "special" and not is_punctuation(token)
 
 
 def is_punctuation(token: Token) -> bool:
@@ -81,6 +108,7 @@ def is_punctuation(token: Token) -> bool:
     return token.kind != "special" and bool(text) and not any(character.isalnum() for character in text)
 
 
-def label_of(measures: dict[str, float]) -> str:
-    clear = [name for name in LABELS if measures[name] >= THRESHOLD]
-    return LABELS[max(clear, key=lambda name: measures[name])] if clear else ""
+def label_of(measures: dict[str, float], labels: dict[str, str]) -> str:
+    """The label of the largest measure that is clear, or ""."""
+    clear = [name for name in labels if measures[name] >= THRESHOLD]
+    return labels[max(clear, key=lambda name: measures[name])] if clear else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from torch import nn
 from transformers import PreTrainedModel
 
-from ..inspection import SUBLAYERS
+from ..heads import SUBLAYERS
 
 
 @dataclass
