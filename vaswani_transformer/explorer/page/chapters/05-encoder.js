@@ -38,7 +38,7 @@ const NORMS = String.raw`
 function render(root, state) {
   root.append(prose(TEXT));
   const settings = { layer: 0, stop: 0, token: 0, unit: null, part: [] };
-  state.on("run", () => Object.assign(settings, { token: 0, unit: null, layer: Math.min(settings.layer, state.size("encoder").layers - 1) }));
+  state.on("run", () => Object.assign(settings, { token: longest(state.run.source.tokens), unit: null, layer: Math.min(settings.layer, state.size("encoder").layers - 1) }));
   state.on("model", () => Object.assign(settings, { part: [], stop: 0 }));
   const figures = [];
   const change = (values) => {
@@ -57,6 +57,9 @@ function render(root, state) {
   add(drawNorms, "Below: the mean length of the tokens' vectors along the stream, sub-layer by sub-layer, as this model has it.", NORMS,
     "Norm after, norm before");
 }
+
+/** The place of the longest token: more of a word than an article is. */
+const longest = (tokens) => tokens.reduce((best, token, i) => (token.kind !== "special" && token.text.length > tokens[best].text.length ? i : best), 0);
 
 const layerChoice = (state, settings, change) => choice({ name: "layer", value: settings.layer, key: "encoder layer",
   options: Array.from({ length: state.size("encoder").layers }, (_, i) => [i, String(i + 1)]), onChange: (layer) => change({ layer, unit: null }) });

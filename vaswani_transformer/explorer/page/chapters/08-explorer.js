@@ -162,7 +162,9 @@ function saveFigure(state, settings, svg) {
 // All layers and heads -------------------------------------------------------------------------------------------------
 
 function drawOverview(body, state) {
-  body.append(el("div", { class: "overviews" }, ATTENTIONS.map((attention) => overview(state, attention))));
+  const grids = el("div", { class: "overviews" }, ATTENTIONS.map((attention) => overview(state, attention)));
+  grids.style.setProperty("--heads", Math.max(state.size("encoder").heads, state.size("decoder").heads));
+  body.append(grids);
 }
 
 function overview(state, { stack, kind, name }) {

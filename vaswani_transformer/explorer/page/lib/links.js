@@ -27,6 +27,7 @@ export function links(root, { rows, columns, rowName, columnName, heads, selecte
   const end = right - 8 - cell * heads.length;
   const height = TOP + Math.max(rows.length, columns.length) * ROW + 8;
   const y = (i) => TOP + (i + 0.5) * ROW;
+  const apart = (head) => (head - (heads.length - 1) / 2) * Math.min(2.5, 14 / heads.length); // so that heads do not hide each other
   const largest = Math.max(1e-9, ...heads.map(({ weights }) => weights.data.reduce((a, x) => Math.max(a, x), 0)));
 
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("class", "links")
@@ -74,11 +75,11 @@ export function links(root, { rows, columns, rowName, columnName, heads, selecte
   });
   const show = ({ row = null, column = null } = {}) => {
     lines.selectAll("line").data(pairs({ row, column })).join("line").attr("x1", left).attr("x2", end)
-      .attr("y1", ({ r }) => y(r)).attr("y2", ({ c }) => y(c)).attr("stroke", ({ head }) => heads[head].colour)
+      .attr("y1", ({ r, head }) => y(r) + apart(head)).attr("y2", ({ c, head }) => y(c) + apart(head)).attr("stroke", ({ head }) => heads[head].colour)
       .attr("stroke-width", ({ weight }) => 0.8 + 3.2 * weight).attr("stroke-opacity", ({ weight }) => Math.min(1, 0.08 + 0.92 * (weight / largest)));
     const cells = row === null || !cell ? [] : columns.flatMap((_, c) => heads.map(({ weights }, head) => ({ c, head, weight: weights.at(row, c) })));
     squares.selectAll("rect").data(cells).join("rect").attr("x", ({ head }) => end + 4 + head * cell).attr("y", ({ c }) => y(c) - ROW / 2 + 2)
-      .attr("width", Math.max(1, cell - 1)).attr("height", ROW - 4).attr("fill", ({ head }) => heads[head].colour).attr("fill-opacity", ({ weight }) => weight);
+      .attr("width", Math.max(1, cell - 1)).attr("height", ROW - 4).attr("fill", ({ head }) => heads[head].colour).attr("fill-opacity", ({ weight }) => Math.min(1, weight / largest));
     const one = heads[0].weights;
     emphasise(leftWords, row, column === null ? null : rows.map((_, r) => one.at(r, column)));
     emphasise(rightWords, column, row === null ? null : columns.map((_, c) => one.at(row, c)));

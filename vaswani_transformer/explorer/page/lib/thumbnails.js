@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 export function thumbnail(tensor, { masked = () => false, largest = 1 } = {}) {
   const [rows, columns] = tensor.shape;
   const canvas = el("canvas", { width: columns, height: rows, class: "thumbnail", "aria-hidden": "true" });
-  canvas.style.aspectRatio = `${columns} / ${rows}`;
+  canvas.style.aspectRatio = String(Math.max(0.7, Math.min(1.4, columns / rows)));
   const context = canvas.getContext("2d");
   const paint = weightScale(largest);
   const hidden = colour("masked");
