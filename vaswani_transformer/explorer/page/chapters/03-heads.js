@@ -48,7 +48,7 @@ function render(root, state) {
   root.append(el("h3", {}, "What a head does"), prose(ROLES));
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOne(body, state),
     caption: "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. "
-      + "Rarer words are the rarer half of the sentence's words." });
+      + "Rare words are the rarest quarter of the sentence's words." });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
   const ranking = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawRanking(body, state, each),
     caption: "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation "
@@ -152,7 +152,8 @@ export function marked(before, after) {
 // One head large, and its measures -------------------------------------------------------------------------------------
 
 const MEASURES = [["previous", "token before"], ["same", "same token"], ["next", "token after"], ["first", "first token"],
-  ["end", "special tokens"], ["punctuation", "punctuation"], ["rare", "rarer words"]];
+  ["end", "end of sentence"], ["punctuation", "punctuation"], ["rare", "rare words"], ["peak", "its largest weight"]];
+const PLURAL = new Set(["punctuation", "rare"]);
 const CROSS = { previous: "one place before", same: "same place", next: "one place after" };
 
 function drawOne(body, state) {
@@ -175,10 +176,12 @@ function drawOne(body, state) {
 const spread = ({ entropy, reach }, keys) => `Entropy ${number(entropy)} bits (even weights on all ${keys} keys: ${number(Math.log2(keys))}); `
   + `mean distance between query and key ${number(reach)} tokens.`;
 
+/** Why the head has its label, or has none. */
 function described(label, names, measures) {
-  if (label) return `At least half of its weight has one kind of place, so it is called “${label}”.`;
-  const [[name, words]] = [...names].sort(([a], [b]) => measures[b] - measures[a]);
-  return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${words === "rarer words" ? words : `the ${words}`}.`;
+  if (label === "alignment") return `Each query gives ${percent(measures.peak)} on average to one source word: the head aligns the two sentences.`;
+  if (label) return `At least half of its weight falls on one kind of place, so it is called “${label}”.`;
+  const [[name, words]] = names.filter(([name]) => name !== "peak").sort(([a], [b]) => measures[b] - measures[a]);
+  return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${PLURAL.has(name) ? words : `the ${words}`}.`;
 }
 
 // Every head off by itself ---------------------------------------------------------------------------------------------
