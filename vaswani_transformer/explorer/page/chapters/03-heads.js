@@ -131,21 +131,23 @@ function verdict(state, off, now, isBusy) {
     : `Another translation: its ${change} against the first one's. Words that differ are marked.`;
 }
 
-/** Two texts as lists of nodes, with the words that only one of them has marked (the longest common subsequence is not). */
+/** Two texts as lists of nodes; the words outside their longest common subsequence are marked. */
 export function marked(before, after) {
-  const [a, b] = [before.split(" "), after.split(" ")];
+  const [a, b] = [before, after].map((text) => text.match(/\s*(?:[\p{L}\p{N}\p{M}’'-]+|\S)/gu) ?? []);
+  const isEqual = (i, j) => a[i].trim() === b[j].trim();
   const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--)
     for (let j = b.length - 1; j >= 0; j--)
-      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+      longest[i][j] = isEqual(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
   const [left, right] = [[], []];
+  const mark = (word, className) => [word.match(/^\s*/)[0], el("mark", { class: className }, word.trim())];
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length)
-    if (i < a.length && j < b.length && a[i] === b[j]) {
-      left.push(a[i++], " ");
-      right.push(b[j++], " ");
-    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) left.push(el("mark", { class: "lost" }, a[i++]), " ");
-    else right.push(el("mark", {}, b[j++]), " ");
+    if (i < a.length && j < b.length && isEqual(i, j)) {
+      left.push(a[i++]);
+      right.push(b[j++]);
+    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) left.push(...mark(a[i++], "lost"));
+    else right.push(...mark(b[j++], null));
   return [left, right];
 }
 

@@ -2,7 +2,7 @@ import { headColour } from "../lib/colours.js";
 import { attentionPicker, button, checkbox, slider } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
-import { ATTENTIONS, longHeadName, maskOf, mostTellingHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
+import { ATTENTIONS, isSameHead, longHeadName, maskOf, mostTellingHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
 import { links } from "../lib/links.js";
 import { roving } from "../lib/roving.js";
 import { save, standalone } from "../lib/save.js";
@@ -27,9 +27,9 @@ const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figur
 
 function render(root, state) {
   root.append(prose(TEXT));
-  const settings = { isAll: false, temperature: 1, pending: null, remark: "" };
+  const settings = { isAll: false, temperature: 1, pending: null, remark: null };
   state.on("run", () => {
-    settings.remark = "";
+    settings.remark = null;
     if (settings.pending && state.run.request.text === settings.pending.text) openExample(state, settings);
     settings.pending = null;
   });
@@ -69,7 +69,7 @@ function openExample(state, settings) {
   settings.isAll = false;
   settings.temperature = 1;
   if (!found) return;
-  settings.remark = link ? linkRemark(state, link) : headRemark(state, found);
+  settings.remark = { place: found.place, text: link ? linkRemark(state, link) : headRemark(state, found) };
   state.select({ ...found.place, token: link ? link.row : null });
 }
 
@@ -93,6 +93,7 @@ function headRemark(state, { row, column, link }) {
 // The explorer ---------------------------------------------------------------------------------------------------------
 
 function drawExplorer(body, state, settings, redraw) {
+  const { remark } = settings;
   const plot = el("div", { class: "plot" });
   const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
   const about = el("div", { class: "about-head" });
@@ -107,7 +108,7 @@ function drawExplorer(body, state, settings, redraw) {
   } });
   body.append(exampleButtons(state, settings, redraw), attentionPicker(state, { heads: !settings.isAll }), el("div", { class: "controls" }, all, temperature),
     el("div", { class: "side-by-side explorer" }, plot, el("div", { class: "panel" }, about, readout,
-      settings.remark ? el("p", { class: "notice", id: "explorer-remark" }, settings.remark) : null,
+      remark && isSameHead(remark.place, state.selection) ? el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text) : null,
       button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), { id: "explorer-save", "data-key": "save" }))));
   drawPlot();
 }
@@ -178,7 +179,7 @@ function overview(state, { stack, kind, name }) {
     grid.append(el("span", { class: "note" }, String(layer + 1)));
     for (let head = 0; head < heads; head++) {
       const place = { stack, kind, layer, head };
-      const isSelected = stack === selection.stack && kind === selection.kind && layer === selection.layer && head === selection.head;
+      const isSelected = isSameHead(place, selection);
       const open = () => state.select({ ...place, token: stack === selection.stack && kind === selection.kind ? selection.token : null });
       const weights = weightsOf(state, place);
       const cell = el("button", { type: "button", click: open, class: "cell", "aria-pressed": String(isSelected), title: roleOf(state.run, place).label || null,
