@@ -71,7 +71,9 @@ function drawAll(body, state, settings, without) {
   };
   const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
-  body.append(attentionPicker(state, { heads: false }), el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards),
+  const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
+  grid.style.setProperty("--heads", heads);
+  body.append(attentionPicker(state, { heads: false }), grid,
     el("p", { class: "note" }, `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The strongest colour is a weight of ${number(largest)}.`),
     outcome(state, settings.off, without, change));
 }

@@ -12,9 +12,9 @@ export default { id: "explorer", number: 8, title: "The attention explorer", pap
 
 const TEXT = String.raw`
 <p>The paper ends with three pictures of attention: a verb that finds the words that complete it across a long gap, a pronoun that finds
-  the noun it stands for, heads that follow the build of a sentence. Those were drawn from a model with six layers of eight heads,
-  trained on millions of sentences. Here are the same pictures from the model on this page, whichever it is; the buttons open a
-  sentence at the head where the effect is strongest, which is not to say that it is strong.</p>
+  the noun it stands for, heads that follow the build of a sentence. Those came from the fifth of six encoder layers of a model trained
+  on millions of sentence pairs. Here are the same pictures from the model on this page, whichever it is: the buttons open a sentence
+  at the head where the effect is strongest, which is not to say that it is strong.</p>
 <p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights, one
   below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and by then
   that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;

@@ -55,8 +55,7 @@ export function strongestLink(state, [from, to]) {
   const { tokens } = state.run.source;
   const [rows, columns] = [findWord(tokens, from), findWord(tokens, to, { last: true })];
   if (!rows || !columns) return null;
-  const inside = (i, [first, last]) => i >= first && i <= last;
-  return best(state, (weights) => largestWhere(weights, (r, c) => inside(r, rows) && inside(c, columns)));
+  return best(state, (weights) => largestWhere(weights, (r, c) => c >= columns[0] && c <= columns[1], rows));
 }
 
 const NEAR = 1; // places on either side that are no distance
@@ -72,7 +71,7 @@ export function mostTellingHead(state) {
   return best(state, (weights) => {
     if ([-1, 0, 1].some((offset) => meanAt(weights, offset) >= BY_PLACE)) return null;
     const excess = lessColumnMeans(weights);
-    const all = tokens.map((_, row) => isWord(row) && largestWhere(excess, (r, c) => r === row && isWord(c) && Math.abs(r - c) > NEAR)).filter(Boolean);
+    const all = tokens.map((_, row) => isWord(row) && largestWhere(excess, (r, c) => isWord(c) && Math.abs(r - c) > NEAR, [row, row])).filter(Boolean);
     if (!all.length) return null;
     const { row, column } = all.reduce((a, b) => (weights.at(b.row, b.column) > weights.at(a.row, a.column) ? b : a));
     return { row, column, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length, link: weights.at(row, column) };
@@ -95,11 +94,11 @@ function lessColumnMeans(weights) {
   return new Tensor(weights.shape, weights.data.map((x, i) => x - means[i % columns]));
 }
 
-function largestWhere(weights, isWanted) {
-  const [rows, columns] = weights.shape;
+/** The largest weight of the rows from `first` to `last` where it is wanted: {row, column, weight}, or null. */
+function largestWhere(weights, isWanted, [first, last]) {
   let found = null;
-  for (let row = 0; row < rows; row++)
-    for (let column = 0; column < columns; column++)
+  for (let row = first; row <= last; row++)
+    for (let column = 0; column < weights.shape[1]; column++)
       if (isWanted(row, column) && !(weights.at(row, column) <= found?.weight)) found = { row, column, weight: weights.at(row, column) };
   return found;
 }

@@ -36,6 +36,12 @@ export function links(root, { rows, columns, rowName, columnName, heads, selecte
     .attr("dominant-baseline", "central").attr("style", `fill:${fill};font-family:${FONT};font-size:${SIZE}px`).text(text);
   write(svg, left - 8, 10, rowName, "end", soft);
   write(svg, right + 8, 10, columnName, "start", soft);
+  const step = Math.min(18, (end - left) / heads.length);
+  if (heads.length > 1) heads.forEach(({ name, colour: c }, i) => {
+    const x = (left + end) / 2 + (i - (heads.length - 1) / 2) * step;
+    svg.append("rect").attr("x", x - step / 2 + 1).attr("y", 3).attr("width", step - 2).attr("height", 14).attr("rx", 3).attr("fill", c).append("title").text(name);
+    write(svg, x, 10, name.replace(/\D/g, ""), "middle", colour("raised")).style("font-size", `${Math.min(11, step * 0.75)}px`).style("font-weight", 700);
+  });
   const lines = svg.append("g").attr("fill", "none").attr("stroke-linecap", "round");
   const squares = svg.append("g");
   const words = (tokens, x, anchor) => tokens.map((token, i) => {
