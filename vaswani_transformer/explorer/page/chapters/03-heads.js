@@ -42,17 +42,32 @@ function render(root, state) {
     without.forget();
     each.forget();
   });
-  const all = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawAll(body, state, settings, without),
-    caption: "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; its "
-      + "switch takes it out of the model." });
+  const all = figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawAll(body, state, settings, without),
+    caption:
+      "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; its " +
+      "switch takes it out of the model.",
+  });
   root.append(el("h3", {}, "What a head does"), prose(ROLES));
-  figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOne(body, state),
-    caption: "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. "
-      + "Rare words are the rarest quarter of the sentence's words." });
+  figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawOne(body, state),
+    caption:
+      "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. " +
+      "Rare words are the rarest quarter of the sentence's words.",
+  });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
-  const ranking = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawRanking(body, state, each),
-    caption: "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation "
-      + "more likely without the head." });
+  const ranking = figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawRanking(body, state, each),
+    caption:
+      "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation " +
+      "more likely without the head.",
+  });
 }
 
 // All heads of a layer, and the translation without some ---------------------------------------------------------------
@@ -73,13 +88,25 @@ function drawAll(body, state, settings, without) {
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
-  body.append(attentionPicker(state, { heads: false }), grid,
-    el("p", { class: "note" }, `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The strongest colour is a weight of ${number(largest)}.`),
-    outcome(state, settings.off, without, change));
+  body.append(
+    attentionPicker(state, { heads: false }),
+    grid,
+    el(
+      "p",
+      { class: "note" },
+      `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The strongest colour is a weight of ${number(largest)}.`,
+    ),
+    outcome(state, settings.off, without, change),
+  );
 }
 
 /** The run's own settings, for the same translation with something changed. */
-const plainRequest = ({ run: { request } }) => ({ checkpoint: request.checkpoint, text: request.text, beams: request.beams, alpha: request.alpha });
+const plainRequest = ({ run: { request } }) => ({
+  checkpoint: request.checkpoint,
+  text: request.text,
+  beams: request.beams,
+  alpha: request.alpha,
+});
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
@@ -87,13 +114,24 @@ function headCard(state, place, off, change, largest) {
   const isOff = off.some((one) => isSameHead(asPlace(one), place));
   const { head } = place;
   const role = roleOf(state.run, place).label;
-  const look = button("", () => state.select({ head }), { class: "look", "aria-pressed": String(head === state.selection.head),
-    "aria-label": `Look at head ${head + 1}${role ? `, ${role}` : ""}`, "data-key": `look ${head}` });
-  look.replaceChildren(thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest }),
-    el("span", { class: "name" }, `head ${head + 1}`, role ? el("small", {}, role) : null));
+  const look = button("", () => state.select({ head }), {
+    class: "look",
+    "aria-pressed": String(head === state.selection.head),
+    "aria-label": `Look at head ${head + 1}${role ? `, ${role}` : ""}`,
+    "data-key": `look ${head}`,
+  });
+  look.replaceChildren(
+    thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest }),
+    el("span", { class: "name" }, `head ${head + 1}`, role ? el("small", {}, role) : null),
+  );
   const toggle = () => change(isOff ? off.filter((one) => !isSameHead(asPlace(one), place)) : [...off, asList(place)]);
-  const power = button(isOff ? "off" : "on", toggle, { class: "switch", role: "switch", "aria-checked": String(!isOff),
-    "aria-label": `Head ${head + 1} at work`, "data-key": `switch ${head}` });
+  const power = button(isOff ? "off" : "on", toggle, {
+    class: "switch",
+    role: "switch",
+    "aria-checked": String(!isOff),
+    "aria-label": `Head ${head + 1} at work`,
+    "data-key": `switch ${head}`,
+  });
   const card = el("div", { class: `head-card ${isOff ? "off" : ""}`, "data-head": head }, look, power);
   card.style.setProperty("--mark", headColour(head));
   return card;
@@ -107,21 +145,57 @@ function outcome(state, off, without, change) {
   const now = off.length && answer ? answer : null;
   const [before, after] = now ? marked(state.run.target.text, now.target.text) : [[state.run.target.text], null];
   const cell = (x) => el("td", { class: "number" }, number(x));
-  const row = (name, text, run) => el("tr", {}, el("th", { scope: "row" }, name),
-    el("td", { lang: state.model.target_language }, ...(text.length ? text : ["(nothing)"])), cell(run.score), cell(run.log_prob));
-  box.append(el("div", { class: "scroller" }, el("table", {},
-    el("thead", {}, el("tr", {}, el("td", {}), el("th", { scope: "col" }, "translation"), el("th", { scope: "col", class: "number" }, "score"),
-      el("th", { scope: "col", class: "number" }, "log P"))),
-    el("tbody", {}, row("all heads", before, state.run), now ? row(`${now.request.off.length} off`, after, now) : null))));
+  const row = (name, text, run) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, name),
+      el("td", { lang: state.model.target_language }, ...(text.length ? text : ["(nothing)"])),
+      cell(run.score),
+      cell(run.log_prob),
+    );
+  box.append(
+    el(
+      "div",
+      { class: "scroller" },
+      el(
+        "table",
+        {},
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("td", {}),
+            el("th", { scope: "col" }, "translation"),
+            el("th", { scope: "col", class: "number" }, "score"),
+            el("th", { scope: "col", class: "number" }, "log P"),
+          ),
+        ),
+        el("tbody", {}, row("all heads", before, state.run), now ? row(`${now.request.off.length} off`, after, now) : null),
+      ),
+    ),
+  );
   box.append(el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, problem || verdict(state, off, now, isBusy)));
   return box;
 }
 
 function chipsOf(off, change) {
-  const chips = off.map((one, i) => button(`${headName(asPlace(one))} ×`, () => change(off.filter((_, j) => j !== i)),
-    { class: "token", "aria-label": `Switch ${longHeadName(asPlace(one))} on again`, "data-key": `chip ${one.join(" ")}` }));
-  return el("div", { class: "tokens", role: "group", "aria-label": "Heads that are off" }, el("span", {}, "off:"), chips,
-    button("all on again", () => change([]), { "data-key": "all on", class: "token" }));
+  const chips = off.map((one, i) =>
+    button(`${headName(asPlace(one))} ×`, () => change(off.filter((_, j) => j !== i)), {
+      class: "token",
+      "aria-label": `Switch ${longHeadName(asPlace(one))} on again`,
+      "data-key": `chip ${one.join(" ")}`,
+    }),
+  );
+  return el(
+    "div",
+    { class: "tokens", role: "group", "aria-label": "Heads that are off" },
+    el("span", {}, "off:"),
+    chips,
+    button("all on again", () => change([]), { "data-key": "all on", class: "token" }),
+  );
 }
 
 function verdict(state, off, now, isBusy) {
@@ -129,7 +203,8 @@ function verdict(state, off, now, isBusy) {
   if (isBusy || !now) return "Translating without them…";
   const difference = now.log_prob - state.run.log_prob;
   const change = `log P ${difference < 0 ? "falls" : "rises"} by ${number(Math.abs(difference))}`;
-  return now.target.text === state.run.target.text ? `The same translation; its ${change}.`
+  return now.target.text === state.run.target.text
+    ? `The same translation; its ${change}.`
     : `Another translation: its ${change} against the first one's. Words that differ are marked.`;
 }
 
@@ -155,8 +230,16 @@ export function marked(before, after) {
 
 // One head large, and its measures -------------------------------------------------------------------------------------
 
-const MEASURES = [["previous", "token before"], ["same", "same token"], ["next", "token after"], ["first", "first token"],
-  ["end", "end of sentence"], ["punctuation", "punctuation"], ["rare", "rare words"], ["peak", "its largest weight"]];
+const MEASURES = [
+  ["previous", "token before"],
+  ["same", "same token"],
+  ["next", "token after"],
+  ["first", "first token"],
+  ["end", "end of sentence"],
+  ["punctuation", "punctuation"],
+  ["rare", "rare words"],
+  ["peak", "its largest weight"],
+];
 const PLURAL = new Set(["punctuation", "rare"]);
 const CROSS = { previous: "one place before", same: "same place", next: "one place after" };
 
@@ -167,22 +250,39 @@ function drawOne(body, state) {
   const [left, right] = [el("div", { class: "large" }), el("div", { class: "measures", id: "heads-measures" })];
   body.append(attentionPicker(state), el("div", { class: "side-by-side" }, left, right));
   const weights = weightsOf(state, place);
-  heatmap(left, weights, { rows, columns, label: `Weights of ${longHeadName(place)}`, masked: maskOf(state, place), rowName: "query", columnName: "key",
-    largest: state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0) });
+  heatmap(left, weights, {
+    rows,
+    columns,
+    label: `Weights of ${longHeadName(place)}`,
+    masked: maskOf(state, place),
+    rowName: "query",
+    columnName: "key",
+    largest: state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0),
+  });
   right.append(el("h4", {}, label ? `${longHeadName(place)}: ${label}` : longHeadName(place)));
   const names = MEASURES.filter(([name]) => Number.isFinite(measures[name]));
   const text = (name, words) => (place.kind === "cross_attn" && CROSS[name]) || words;
-  bars(right, names.map(([name, words]) => ({ name: text(name, words), value: measures[name], text: percent(measures[name]),
-    colour: measures[name] >= 0.5 ? "accent" : "soft" })), { largest: 1, label: "share of the weight" });
+  bars(
+    right,
+    names.map(([name, words]) => ({
+      name: text(name, words),
+      value: measures[name],
+      text: percent(measures[name]),
+      colour: measures[name] >= 0.5 ? "accent" : "soft",
+    })),
+    { largest: 1, label: "share of the weight" },
+  );
   right.append(el("p", { class: "note" }, spread(measures, columns.length)), el("p", {}, described(label, names, measures)));
 }
 
-const spread = ({ entropy, reach }, keys) => `Entropy ${number(entropy)} bits (even weights on all ${keys} keys: ${number(Math.log2(keys))}); `
-  + `mean distance between query and key ${number(reach)} tokens.`;
+const spread = ({ entropy, reach }, keys) =>
+  `Entropy ${number(entropy)} bits (even weights on all ${keys} keys: ${number(Math.log2(keys))}); ` +
+  `mean distance between query and key ${number(reach)} tokens.`;
 
 /** Why the head has its label, or has none. */
 function described(label, names, measures) {
-  if (label === "alignment") return `Each query gives ${percent(measures.peak)} on average to one source word: the head aligns the two sentences.`;
+  if (label === "alignment")
+    return `Each query gives ${percent(measures.peak)} on average to one source word: the head aligns the two sentences.`;
   if (label) return `At least half of its weight falls on one kind of place, so it is called “${label}”.`;
   const [[name, words]] = names.filter(([name]) => name !== "peak").sort(([a], [b]) => measures[b] - measures[a]);
   return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${PLURAL.has(name) ? words : `the ${words}`}.`;
@@ -195,19 +295,40 @@ const SHOWN = 8;
 function drawRanking(body, state, each) {
   const { answer, isBusy, problem } = each;
   const ask = () => each.ask(() => state.source.heads(state.run));
-  body.append(el("div", { class: "controls" }, button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank", "aria-disabled": String(isBusy) }),
-    el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : ""))));
+  body.append(
+    el(
+      "div",
+      { class: "controls" },
+      button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank", "aria-disabled": String(isBusy) }),
+      el(
+        "span",
+        { class: "note", "aria-live": "polite", id: "heads-ranking" },
+        problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : ""),
+      ),
+    ),
+  );
   if (!answer) return;
   const drops = answer.map((one) => ({ ...one, drop: state.run.log_prob - one.log_prob_of_original }));
   const largest = Math.max(...drops.map(({ drop }) => Math.abs(drop)));
-  const grids = el("div", { class: "side-by-side rankings" }, ATTENTIONS.map(() => el("div")));
+  const grids = el(
+    "div",
+    { class: "side-by-side rankings" },
+    ATTENTIONS.map(() => el("div")),
+  );
   body.append(grids);
   ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids.children[i], state, drops, { stack, kind }, name, largest));
   const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
   body.append(el("h4", {}, "The heads that this translation needs most"));
-  bars(body, ranked.map((one) => ({ name: headName(one), value: one.drop, colour: `${one.stack}`,
-    text: `${number(one.drop)}${one.text === state.run.target.text ? "" : " *"}` })),
-  { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) });
+  bars(
+    body,
+    ranked.map((one) => ({
+      name: headName(one),
+      value: one.drop,
+      colour: `${one.stack}`,
+      text: `${number(one.drop)}${one.text === state.run.target.text ? "" : " *"}`,
+    })),
+    { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) },
+  );
   body.append(el("p", { class: "note" }, "* without this head the translation is another one"));
 }
 
@@ -219,15 +340,25 @@ function drawGrid(root, state, drops, { stack, kind }, name, largest) {
   for (const one of drops) if (one.stack === stack && one.kind === kind) data[one.layer * heads + one.head] = one.drop;
   const named = (n, word) => Array.from({ length: n }, (_, i) => ({ text: `${word}${i + 1}` }));
   root.append(el("h4", {}, name));
-  heatmap(root, new Tensor([layers, heads], data), { rows: named(layers, "layer "), columns: named(heads, ""), scale: "signed", largest, size: 34,
-    label: `Fall of log P without a head: ${name}`, rowName: "", columnName: "head",
+  heatmap(root, new Tensor([layers, heads], data), {
+    rows: named(layers, "layer "),
+    columns: named(heads, ""),
+    scale: "signed",
+    largest,
+    size: 34,
+    label: `Fall of log P without a head: ${name}`,
+    rowName: "",
+    columnName: "head",
     read: (layer, head, drop) => `${headName({ stack, kind, layer, head })}: ${number(drop)}`,
-    onSelect: (layer, head) => state.select({ stack, kind, layer, head, token: null }) });
+    onSelect: (layer, head) => state.select({ stack, kind, layer, head, token: null }),
+  });
 }
 
 function summary(state, answer) {
   const changed = answer.filter(({ text }) => text !== state.run.target.text).length;
   const worst = answer.reduce((a, b) => (b.log_prob_of_original < a.log_prob_of_original ? b : a));
-  return `Without ${headName(worst)} log P falls most, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. `
-    + `${changed} of ${answer.length} heads change the translation.`;
+  return (
+    `Without ${headName(worst)} log P falls most, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. ` +
+    `${changed} of ${answer.length} heads change the translation.`
+  );
 }

@@ -33,13 +33,23 @@ function render(root, state) {
     if (settings.pending && state.run.request.text === settings.pending.text) openExample(state, settings);
     settings.pending = null;
   });
-  const main = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
-    caption: "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. In all heads at once "
-      + "each head has its colour." });
+  const main = figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
+    caption:
+      "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. In all heads at once " +
+      "each head has its colour.",
+  });
   root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
-  figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawOverview(body, state),
-    caption: "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. The strongest colour is "
-      + "the largest weight of that head." });
+  figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawOverview(body, state),
+    caption:
+      "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. The strongest colour is " +
+      "the largest weight of that head.",
+  });
 }
 
 // The paper's figures --------------------------------------------------------------------------------------------------
@@ -56,9 +66,17 @@ function exampleButtons(state, settings, redraw) {
     document.getElementById("text").value = example.text; // as if the reader had written it
     document.getElementById("sentence").requestSubmit();
   };
-  return el("div", { class: "controls examples", role: "group", "aria-label": "The paper's figures from our weights" },
-    state.model.examples.map((example) => button(FIGURES[example.id] ?? example.id, () => open(example),
-      { "data-example": example.id, "data-key": `example ${example.id}`, title: example.about })));
+  return el(
+    "div",
+    { class: "controls examples", role: "group", "aria-label": "The paper's figures from our weights" },
+    state.model.examples.map((example) =>
+      button(FIGURES[example.id] ?? example.id, () => open(example), {
+        "data-example": example.id,
+        "data-key": `example ${example.id}`,
+        title: example.about,
+      }),
+    ),
+  );
 }
 
 /** Goes to the head where an example's phenomenon shows best. */
@@ -79,15 +97,20 @@ function linkRemark(state, { row, column, weight }) {
   const { tokens } = state.run.source;
   const even = 1 / tokens.length;
   const pair = `from “${shown(tokens[row])}” to “${shown(tokens[column])}”`;
-  if (weight < 2 * even) return `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, `
-    + `and ${percent(even)} would be an even share: this model does not show the effect here.`;
+  if (weight < 2 * even)
+    return (
+      `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, ` +
+      `and ${percent(even)} would be an even share: this model does not show the effect here.`
+    );
   return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${percent(weight)} of its weight, where an even share would be ${percent(even)}.`;
 }
 
 function headRemark(state, { row, column, link }) {
   const { tokens } = state.run.source;
-  return `Of the encoder's ${headsOf(state)} heads this one tells most about pairs of words that do not stand side by side; `
-    + `the clearest is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`;
+  return (
+    `Of the encoder's ${headsOf(state)} heads this one tells most about pairs of words that do not stand side by side; ` +
+    `the clearest is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`
+  );
 }
 
 // The explorer ---------------------------------------------------------------------------------------------------------
@@ -98,18 +121,46 @@ function drawExplorer(body, state, settings, redraw) {
   const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
   const about = el("div", { class: "about-head" });
   const drawPlot = () => showLinks(state, settings, plot, readout, about);
-  const all = checkbox({ name: "all heads at once", value: settings.isAll, onChange: (isAll) => {
-    settings.isAll = isAll;
-    redraw();
-  } });
-  const temperature = slider({ name: "temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, key: "explorer temperature", onChange: (t) => {
-    settings.temperature = t;
-    drawPlot();
-  } });
-  body.append(exampleButtons(state, settings, redraw), attentionPicker(state, { heads: !settings.isAll }), el("div", { class: "controls" }, all, temperature),
-    el("div", { class: "side-by-side explorer" }, plot, el("div", { class: "panel" }, about, readout,
-      remark && isSameHead(remark.place, state.selection) ? el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text) : null,
-      button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), { id: "explorer-save", "data-key": "save" }))));
+  const all = checkbox({
+    name: "all heads at once",
+    value: settings.isAll,
+    onChange: (isAll) => {
+      settings.isAll = isAll;
+      redraw();
+    },
+  });
+  const temperature = slider({
+    name: "temperature",
+    min: 0.1,
+    max: 4,
+    step: 0.1,
+    value: settings.temperature,
+    key: "explorer temperature",
+    onChange: (t) => {
+      settings.temperature = t;
+      drawPlot();
+    },
+  });
+  body.append(
+    exampleButtons(state, settings, redraw),
+    attentionPicker(state, { heads: !settings.isAll }),
+    el("div", { class: "controls" }, all, temperature),
+    el(
+      "div",
+      { class: "side-by-side explorer" },
+      plot,
+      el(
+        "div",
+        { class: "panel" },
+        about,
+        readout,
+        remark && isSameHead(remark.place, state.selection)
+          ? el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text)
+          : null,
+        button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), { id: "explorer-save", "data-key": "save" }),
+      ),
+    ),
+  );
   drawPlot();
 }
 
@@ -118,23 +169,46 @@ function showLinks(state, settings, plot, readout, about) {
   const { rows, columns } = state.tokens();
   const { heads } = state.size(place.stack);
   const chosen = settings.isAll ? Array.from({ length: heads }, (_, head) => head) : [place.head];
-  const shownHeads = chosen.map((head) => ({ name: `head ${head + 1}`, colour: headColour(head), weights: weightsOf(state, { ...place, head }, settings.temperature) }));
+  const shownHeads = chosen.map((head) => ({
+    name: `head ${head + 1}`,
+    colour: headColour(head),
+    weights: weightsOf(state, { ...place, head }, settings.temperature),
+  }));
   const selected = place.token !== null && place.token < rows.length ? place.token : null;
-  const names = { encoder: ["source", "source"], decoder: ["translation", place.kind === "cross_attn" ? "source" : "translation"] }[place.stack];
+  const names = { encoder: ["source", "source"], decoder: ["translation", place.kind === "cross_attn" ? "source" : "translation"] }[
+    place.stack
+  ];
   plot.replaceChildren();
-  links(plot, { rows, columns, rowName: names[0], columnName: names[1], heads: shownHeads, selected, label: `${titleOf(place, settings)}: who looks where`,
+  links(plot, {
+    rows,
+    columns,
+    rowName: names[0],
+    columnName: names[1],
+    heads: shownHeads,
+    selected,
+    label: `${titleOf(place, settings)}: who looks where`,
     onSelect: (token) => state.select({ token: token === selected ? null : token }),
-    onShow: (row) => { readout.textContent = row === null ? "Point at a word to see where it looks; a click holds it." : looks(row, rows, columns, shownHeads); } });
+    onShow: (row) => {
+      readout.textContent =
+        row === null ? "Point at a word to see where it looks; a click holds it." : looks(row, rows, columns, shownHeads);
+    },
+  });
   about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(shownHeads) : measured(state, place));
 }
 
-const titleOf = (place, { isAll }) => (isAll ? longHeadName({ ...place, head: 0 }).replace(/, head 1$/, ", all heads") : longHeadName(place));
+const titleOf = (place, { isAll }) =>
+  isAll ? longHeadName({ ...place, head: 0 }).replace(/, head 1$/, ", all heads") : longHeadName(place);
 
-const legend = (heads) => el("p", { class: "note legend" }, heads.map(({ name, colour }) => {
-  const swatch = el("span", { class: "swatch" });
-  swatch.style.background = colour;
-  return el("span", {}, swatch, name);
-}));
+const legend = (heads) =>
+  el(
+    "p",
+    { class: "note legend" },
+    heads.map(({ name, colour }) => {
+      const swatch = el("span", { class: "swatch" });
+      swatch.style.background = colour;
+      return el("span", {}, swatch, name);
+    }),
+  );
 
 function measured(state, place) {
   const { label, measures } = roleOf(state.run, place);
@@ -145,8 +219,14 @@ function measured(state, place) {
 /** Where a token looks, in a sentence. */
 function looks(row, rows, columns, heads) {
   const mean = columns.map((_, c) => heads.reduce((sum, { weights }) => sum + weights.at(row, c), 0) / heads.length);
-  const order = mean.map((weight, c) => ({ weight, c })).sort((a, b) => b.weight - a.weight).slice(0, 3);
-  const parts = order.filter(({ weight }) => weight >= 0.005).map(({ weight, c }) => `“${shown(columns[c])}” (${percent(weight)})`).join(", ");
+  const order = mean
+    .map((weight, c) => ({ weight, c }))
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, 3);
+  const parts = order
+    .filter(({ weight }) => weight >= 0.005)
+    .map(({ weight, c }) => `“${shown(columns[c])}” (${percent(weight)})`)
+    .join(", ");
   return `“${shown(rows[row])}” looks at ${parts}${heads.length > 1 ? ", on average over the heads" : ""}.`;
 }
 
@@ -163,7 +243,11 @@ function saveFigure(state, settings, svg) {
 // All layers and heads -------------------------------------------------------------------------------------------------
 
 function drawOverview(body, state) {
-  const grids = el("div", { class: "overviews" }, ATTENTIONS.map((attention) => overview(state, attention)));
+  const grids = el(
+    "div",
+    { class: "overviews" },
+    ATTENTIONS.map((attention) => overview(state, attention)),
+  );
   grids.style.setProperty("--heads", Math.max(state.size("encoder").heads, state.size("decoder").heads));
   body.append(grids);
 }
@@ -182,13 +266,29 @@ function overview(state, { stack, kind, name }) {
       const isSelected = isSameHead(place, selection);
       const open = () => state.select({ ...place, token: stack === selection.stack && kind === selection.kind ? selection.token : null });
       const weights = weightsOf(state, place);
-      const cell = el("button", { type: "button", click: open, class: "cell", "aria-pressed": String(isSelected), title: roleOf(state.run, place).label || null,
-        "aria-label": `${longHeadName(place)}${roleOf(state.run, place).label ? `, ${roleOf(state.run, place).label}` : ""}`, "data-key": `cell ${stack} ${kind} ${layer} ${head}` },
-      thumbnail(weights, { masked: maskOf(state, place), largest: weights.data.reduce((a, x) => Math.max(a, x), 0) }));
+      const cell = el(
+        "button",
+        {
+          type: "button",
+          click: open,
+          class: "cell",
+          "aria-pressed": String(isSelected),
+          title: roleOf(state.run, place).label || null,
+          "aria-label": `${longHeadName(place)}${roleOf(state.run, place).label ? `, ${roleOf(state.run, place).label}` : ""}`,
+          "data-key": `cell ${stack} ${kind} ${layer} ${head}`,
+        },
+        thumbnail(weights, { masked: maskOf(state, place), largest: weights.data.reduce((a, x) => Math.max(a, x), 0) }),
+      );
       cells.push(cell);
       grid.append(cell);
     }
   }
-  roving(cells, { columns: heads, current: Math.max(0, cells.findIndex((cell) => cell.getAttribute("aria-pressed") === "true")) });
+  roving(cells, {
+    columns: heads,
+    current: Math.max(
+      0,
+      cells.findIndex((cell) => cell.getAttribute("aria-pressed") === "true"),
+    ),
+  });
   return el("div", {}, el("h4", {}, name), el("div", { class: "scroller" }, grid));
 }

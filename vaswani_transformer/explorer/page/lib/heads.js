@@ -44,7 +44,10 @@ export function findWord(tokens, word, { last = false } = {}) {
     if (tokens[start].kind !== "word") continue;
     let end = start;
     while (tokens[end + 1]?.kind === "part") end++;
-    const text = tokens.slice(start, end + 1).map((token) => token.text).join("");
+    const text = tokens
+      .slice(start, end + 1)
+      .map((token) => token.text)
+      .join("");
     if (plain(text) === plain(word) && (last || !found)) found = [start, end];
   }
   return found;
@@ -71,7 +74,9 @@ export function mostTellingHead(state) {
   return best(state, (weights) => {
     if ([-1, 0, 1].some((offset) => meanAt(weights, offset) >= BY_PLACE)) return null;
     const excess = lessColumnMeans(weights);
-    const all = tokens.map((_, row) => isWord(row) && largestWhere(excess, (r, c) => isWord(c) && Math.abs(r - c) > NEAR, [row, row])).filter(Boolean);
+    const all = tokens
+      .map((_, row) => isWord(row) && largestWhere(excess, (r, c) => isWord(c) && Math.abs(r - c) > NEAR, [row, row]))
+      .filter(Boolean);
     if (!all.length) return null;
     const { row, column } = all.reduce((a, b) => (weights.at(b.row, b.column) > weights.at(a.row, a.column) ? b : a));
     return { row, column, weight: all.reduce((sum, { weight }) => sum + weight, 0) / all.length, link: weights.at(row, column) };
@@ -91,7 +96,10 @@ function lessColumnMeans(weights) {
     for (let r = 0; r < rows; r++) sum += weights.at(r, c);
     return sum / rows;
   });
-  return new Tensor(weights.shape, weights.data.map((x, i) => x - means[i % columns]));
+  return new Tensor(
+    weights.shape,
+    weights.data.map((x, i) => x - means[i % columns]),
+  );
 }
 
 /** The largest weight of the rows from `first` to `last` where it is wanted: {row, column, weight}, or null. */

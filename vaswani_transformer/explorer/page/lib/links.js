@@ -2,10 +2,13 @@
 import { colour } from "./colours.js";
 import { percent, shown } from "./dom.js";
 import { roving } from "./roving.js";
+import { set } from "./svg.js";
 
 const [ROW, TOP, SIZE, CHARACTER] = [23, 26, 13, 7.4];
 const FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif";
 const LONGEST = 17; // letters of a word that are shown
+const LEAST_OF_ONE = 0.01; // of one word's lines the thin ones are shown, too
+const short = (token) => (shown(token).length > LONGEST ? `${shown(token).slice(0, LONGEST - 1)}…` : shown(token));
 
 /**
  * Adds the figure to `root`, and returns its SVG element; `svg.show({row})` or `svg.show({column})` brings out one word's lines.
@@ -16,95 +19,176 @@ const LONGEST = 17; // letters of a word that are shown
  *   selected: the row whose lines stay, or null; onSelect(row), onShow(row or null)
  *   least: weights below it have no line
  */
-export function links(root, { rows, columns, rowName, columnName, heads, selected = null, onSelect, onShow, least = 0.03, label }) {
-  const { d3 } = window;
-  const [ink, soft, accent] = [colour("ink"), colour("soft"), colour("accent")];
-  const width = Math.max(250, Math.min(620, root.clientWidth || 560));
-  const short = (token) => (shown(token).length > LONGEST ? `${shown(token).slice(0, LONGEST - 1)}…` : shown(token));
-  const wordWidth = (tokens) => Math.min(width * 0.34, Math.max(...tokens.map((token) => short(token).length)) * CHARACTER + 44);
-  const cell = heads.length > 1 ? Math.min(8, 80 / heads.length) : 0; // small squares say which head looks where
-  const [left, right] = [wordWidth(rows), width - wordWidth(columns)];
-  const end = right - 8 - cell * heads.length;
-  const height = TOP + Math.max(rows.length, columns.length) * ROW + 8;
-  const y = (i) => TOP + (i + 0.5) * ROW;
-  const apart = (head) => (head - (heads.length - 1) / 2) * Math.min(2.5, 14 / heads.length); // so that heads do not hide each other
-  const largest = Math.max(1e-9, ...heads.map(({ weights }) => weights.data.reduce((a, x) => Math.max(a, x), 0)));
-
-  const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("class", "links")
-    .attr("role", "group").attr("aria-label", label);
-  const write = (parent, x, at, text, anchor, fill = ink) => parent.append("text").attr("x", x).attr("y", at).attr("text-anchor", anchor)
-    .attr("dominant-baseline", "central").attr("style", `fill:${fill};font-family:${FONT};font-size:${SIZE}px`).text(text);
-  write(svg, left - 8, 10, rowName, "end", soft);
-  write(svg, right + 8, 10, columnName, "start", soft);
-  const step = Math.min(18, (end - left) / heads.length);
-  if (heads.length > 1) heads.forEach(({ name, colour: c }, i) => {
-    const x = (left + end) / 2 + (i - (heads.length - 1) / 2) * step;
-    svg.append("rect").attr("x", x - step / 2 + 1).attr("y", 3).attr("width", step - 2).attr("height", 14).attr("rx", 3).attr("fill", c).append("title").text(name);
-    write(svg, x, 10, name.replace(/\D/g, ""), "middle", colour("raised")).style("font-size", `${Math.min(11, step * 0.75)}px`).style("font-weight", 700);
-  });
-  const lines = svg.append("g").attr("fill", "none").attr("stroke-linecap", "round");
-  const squares = svg.append("g");
-  const words = (tokens, x, anchor) => tokens.map((token, i) => {
-    const group = svg.append("g");
-    const [from, size] = anchor === "end" ? [0, left] : [right, width - right];
-    group.append("rect").attr("x", from).attr("y", y(i) - ROW / 2).attr("width", size).attr("height", ROW).attr("fill", ink).attr("fill-opacity", 0).attr("rx", 4);
-    const text = write(group, x, y(i), "", anchor);
-    const [share, word, other] = anchor === "end" ? [text.append("tspan"), text.append("tspan"), null] : [null, text.append("tspan"), text.append("tspan")];
-    word.text(short(token)).attr("font-style", token.kind === "special" ? "italic" : null);
-    const note = (share ?? other).attr("style", `fill:${soft};font-size:11px`);
-    (anchor === "end" ? word : note).attr("dx", 6);
-    group.append("title").text(shown(token));
-    return { group, word, note, back: group.select("rect") };
-  });
-  const leftWords = words(rows, left - 8, "end");
-  const rightWords = words(columns, right + 8, "start");
-
-  /** All pairs that have a line now: [{r, c, weight, head}]. */
-  const pairs = ({ row = null, column = null }) => {
-    const lowest = row === null && column === null ? least : Math.min(least, 0.01);
-    const found = [];
-    heads.forEach(({ weights }, head) => {
-      for (let r = row ?? 0; r <= (row ?? rows.length - 1); r++)
-        for (let c = column ?? 0; c <= (column ?? columns.length - 1); c++) {
-          const weight = weights.data[r * columns.length + c];
-          if (weight >= lowest) found.push({ r, c, weight, head });
-        }
-    });
-    return found.sort((a, b) => a.weight - b.weight);
-  };
-  const emphasise = (list, at, notes) => list.forEach(({ word, note, back }, i) => {
-    const isDim = at !== null && at !== i;
-    word.attr("font-weight", at === i ? 700 : null).attr("style", at === i ? `fill:${accent}` : isDim ? `fill:${soft}` : null);
-    const weight = notes?.[i] ?? 0;
-    back.attr("fill", heads.length === 1 ? heads[0].colour : ink).attr("fill-opacity", heads.length === 1 && notes ? 0.75 * weight : 0);
-    note.text(notes && heads.length === 1 && weight >= 0.02 ? percent(weight) : "");
-  });
-  const show = ({ row = null, column = null } = {}) => {
-    lines.selectAll("line").data(pairs({ row, column })).join("line").attr("x1", left).attr("x2", end)
-      .attr("y1", ({ r, head }) => y(r) + apart(head)).attr("y2", ({ c, head }) => y(c) + apart(head)).attr("stroke", ({ head }) => heads[head].colour)
-      .attr("stroke-width", ({ weight }) => 0.8 + 3.2 * weight).attr("stroke-opacity", ({ weight }) => Math.min(1, 0.08 + 0.92 * (weight / largest)));
-    const cells = row === null || !cell ? [] : columns.flatMap((_, c) => heads.map(({ weights }, head) => ({ c, head, weight: weights.at(row, c) })));
-    squares.selectAll("rect").data(cells).join("rect").attr("x", ({ head }) => end + 4 + head * cell).attr("y", ({ c }) => y(c) - ROW / 2 + 2)
-      .attr("width", Math.max(1, cell - 1)).attr("height", ROW - 4).attr("fill", ({ head }) => heads[head].colour).attr("fill-opacity", ({ weight }) => Math.min(1, weight / largest));
-    const one = heads[0].weights;
-    emphasise(leftWords, row, column === null ? null : rows.map((_, r) => one.at(r, column)));
-    emphasise(rightWords, column, row === null ? null : columns.map((_, c) => one.at(row, c)));
-    onShow?.(row);
-  };
-  const rest = () => show({ row: selected });
-  leftWords.forEach(({ group }, r) => group.attr("role", "button").attr("aria-pressed", String(selected === r)).attr("aria-label", shown(rows[r]))
-    .attr("data-key", `link ${r}`).attr("style", "cursor:pointer").on("pointerenter", () => show({ row: r })).on("focus", () => show({ row: r }))
-    .on("blur", rest).on("click", () => onSelect?.(r)).on("keydown.select", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
-      event.preventDefault();
-      onSelect?.(r);
-    }));
-  rightWords.forEach(({ group }, c) => group.on("pointerenter", () => show({ column: c })));
-  svg.on("pointerleave", rest);
-  roving(leftWords.map(({ group }) => group.node()), { current: selected ?? 0 });
-  rest();
-  const element = svg.node();
-  Object.assign(element, { show, tensor: heads[0].weights, heads });
+export function links(root, options) {
+  const figure = new Links(root, { selected: null, least: 0.03, ...options });
+  const element = figure.svg.node();
+  Object.assign(element, { show: (words) => figure.show(words), tensor: options.heads[0].weights, heads: options.heads });
   root.append(element);
   return element;
+}
+
+class Links {
+  constructor(root, options) {
+    Object.assign(this, options, { ink: colour("ink"), soft: colour("soft"), accent: colour("accent") });
+    this.layOut(root);
+    const { width, height, label } = this;
+    this.svg = window.d3.create("svg");
+    this.svg.call(set, { viewBox: `0 0 ${width} ${height}`, width, height, class: "links", role: "group", "aria-label": label });
+    this.drawHeadings();
+    this.lines = this.svg.append("g").call(set, { fill: "none", "stroke-linecap": "round" });
+    this.squares = this.svg.append("g");
+    this.left = this.rows.map((token, i) => this.drawWord(token, i, true));
+    this.right = this.columns.map((token, i) => this.drawWord(token, i, false));
+    this.listen();
+    this.rest();
+  }
+
+  /** Where everything is, in pixels. */
+  layOut(root) {
+    const { rows, columns, heads } = this;
+    this.width = Math.max(250, Math.min(620, root.clientWidth || 560));
+    const room = (tokens) => Math.min(this.width * 0.34, Math.max(...tokens.map((token) => short(token).length)) * CHARACTER + 44);
+    this.cell = heads.length > 1 ? Math.min(8, 80 / heads.length) : 0; // small squares say which head looks where
+    this.from = room(rows);
+    this.words = this.width - room(columns);
+    this.to = this.words - 8 - this.cell * heads.length;
+    this.height = TOP + Math.max(rows.length, columns.length) * ROW + 8;
+  }
+
+  y = (i) => TOP + (i + 0.5) * ROW;
+
+  /** How far a head's lines are moved, so that heads do not hide each other. */
+  apart = (head) => (head - (this.heads.length - 1) / 2) * Math.min(2.5, 14 / this.heads.length);
+
+  write(parent, x, y, anchor, text = "", fill = this.ink, size = SIZE) {
+    const style = `fill:${fill};font-family:${FONT};font-size:${size}px`;
+    return parent.append("text").call(set, { x, y, "text-anchor": anchor, "dominant-baseline": "central", style }).text(text);
+  }
+
+  /** The columns' names, and with several heads which colour is whose. */
+  drawHeadings() {
+    const { heads, from, to, svg } = this;
+    this.write(svg, from - 8, 10, "end", this.rowName, this.soft);
+    this.write(svg, this.words + 8, 10, "start", this.columnName, this.soft);
+    if (heads.length === 1) return;
+    const step = Math.min(18, (to - from) / heads.length);
+    heads.forEach(({ name, colour: fill }, i) => {
+      const x = (from + to) / 2 + (i - (heads.length - 1) / 2) * step;
+      svg
+        .append("rect")
+        .call(set, { x: x - step / 2 + 1, y: 3, width: step - 2, height: 14, rx: 3, fill })
+        .append("title")
+        .text(name);
+      this.write(svg, x, 10, "middle", String(i + 1), colour("raised"), Math.min(11, step * 0.75)).attr("font-weight", 700);
+    });
+  }
+
+  /** A word with room for its share beside it: left of a word on the left, right of one on the right. */
+  drawWord(token, i, isLeft) {
+    const group = this.svg.append("g");
+    const place = isLeft ? { x: 0, width: this.from } : { x: this.words, width: this.width - this.words };
+    const back = group
+      .append("rect")
+      .call(set, { ...place, y: this.y(i) - ROW / 2, height: ROW, rx: 4, fill: this.ink, "fill-opacity": 0 });
+    const text = this.write(group, isLeft ? this.from - 8 : this.words + 8, this.y(i), isLeft ? "end" : "start");
+    const [first, second] = [text.append("tspan"), text.append("tspan").attr("dx", 6)];
+    const [word, share] = isLeft ? [second, first] : [first, second];
+    word.text(short(token)).attr("font-style", token.kind === "special" ? "italic" : null);
+    share.attr("style", `fill:${this.soft};font-size:11px`);
+    group.append("title").text(shown(token));
+    return { group, back, word, share };
+  }
+
+  listen() {
+    this.left.forEach(({ group }, row) => {
+      const names = { role: "button", "aria-pressed": String(this.selected === row), "aria-label": shown(this.rows[row]) };
+      group.call(set, { ...names, "data-key": `link ${row}`, style: "cursor:pointer" });
+      const choose = (event) => {
+        if (event.type === "keydown" && event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        this.onSelect?.(row);
+      };
+      group
+        .on("click", choose)
+        .on("keydown.select", choose)
+        .on("blur", () => this.rest());
+      group.on("pointerenter", () => this.show({ row })).on("focus", () => this.show({ row }));
+    });
+    this.right.forEach(({ group }, column) => group.on("pointerenter", () => this.show({ column })));
+    this.svg.on("pointerleave", () => this.rest());
+    const words = this.left.map(({ group }) => group.node());
+    roving(words, { current: this.selected ?? 0 });
+  }
+
+  rest() {
+    this.show({ row: this.selected });
+  }
+
+  /** Draws the lines of one row, of one column, or all. */
+  show({ row = null, column = null } = {}) {
+    const pairs = this.pairs(row, column);
+    const strongest = pairs.at(-1)?.weight ?? 1;
+    this.drawLines(pairs, strongest);
+    this.drawSquares(row, strongest);
+    const { weights } = this.heads[0];
+    this.emphasise(this.left, row, column === null ? null : this.rows.map((_, r) => weights.at(r, column)));
+    this.emphasise(this.right, column, row === null ? null : this.columns.map((_, c) => weights.at(row, c)));
+    this.onShow?.(row);
+  }
+
+  /** The pairs that have a line, [{row, column, weight, head}], the strongest last. */
+  pairs(row, column) {
+    const least = row === null && column === null ? this.least : LEAST_OF_ONE;
+    const range = (only, tokens) => (only === null ? tokens.map((_, i) => i) : [only]);
+    const [rows, columns] = [range(row, this.rows), range(column, this.columns)];
+    const all = this.heads.flatMap(({ weights }, head) =>
+      rows.flatMap((r) => columns.map((c) => ({ row: r, column: c, weight: weights.at(r, c), head }))),
+    );
+    return all.filter(({ weight }) => weight >= least).sort((a, b) => a.weight - b.weight);
+  }
+
+  drawLines(pairs, strongest) {
+    this.lines
+      .selectAll("line")
+      .data(pairs)
+      .join("line")
+      .call(set, {
+        x1: this.from,
+        x2: this.to,
+        y1: ({ row, head }) => this.y(row) + this.apart(head),
+        y2: ({ column, head }) => this.y(column) + this.apart(head),
+        stroke: ({ head }) => this.heads[head].colour,
+        "stroke-width": ({ weight }) => 0.8 + 3.2 * weight,
+        "stroke-opacity": ({ weight }) => 0.08 + (0.92 * weight) / strongest,
+      });
+  }
+
+  /** With several heads, how much each gives to each word. */
+  drawSquares(row, strongest) {
+    const cells = row === null || !this.cell ? [] : this.columns.flatMap((_, column) => this.heads.map((_, head) => ({ column, head })));
+    this.squares
+      .selectAll("rect")
+      .data(cells)
+      .join("rect")
+      .call(set, {
+        x: ({ head }) => this.to + 4 + head * this.cell,
+        y: ({ column }) => this.y(column) - ROW / 2 + 2,
+        width: Math.max(1, this.cell - 1),
+        height: ROW - 4,
+        fill: ({ head }) => this.heads[head].colour,
+        "fill-opacity": ({ column, head }) => this.heads[head].weights.at(row, column) / strongest,
+      });
+  }
+
+  /** Marks the word at `at` among its like, and with one head says the `shares` of the words. */
+  emphasise(words, at, shares) {
+    const isOne = this.heads.length === 1;
+    words.forEach(({ word, share, back }, i) => {
+      const fill = at === i ? this.accent : at === null ? this.ink : this.soft;
+      word.call(set, { "font-weight": at === i ? 700 : null, style: `fill:${fill}` });
+      const weight = (isOne && shares?.[i]) || 0;
+      back.call(set, { fill: this.heads[0].colour, "fill-opacity": 0.75 * weight });
+      share.text(weight >= 0.02 ? percent(weight) : "");
+    });
+  }
 }

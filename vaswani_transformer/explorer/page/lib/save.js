@@ -15,14 +15,26 @@ export function standalone(svg, title) {
     element.textContent = text;
     return element;
   };
-  const file = make("svg", { xmlns: "http://www.w3.org/2000/svg", role: "img", viewBox: `${-MARGIN} ${-MARGIN} ${width + 2 * MARGIN} ${whole + 2 * MARGIN}`,
-    width: width + 2 * MARGIN, height: whole + 2 * MARGIN });
+  const file = make("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    role: "img",
+    viewBox: `${-MARGIN} ${-MARGIN} ${width + 2 * MARGIN} ${whole + 2 * MARGIN}`,
+    width: width + 2 * MARGIN,
+    height: whole + 2 * MARGIN,
+  });
   const body = make("g", { color: colour("ink"), "font-family": font, "font-size": 12 });
   body.append(...svg.cloneNode(true).childNodes);
-  file.append(make("title", {}, title),
-    make("rect", { x: -MARGIN, y: -MARGIN, width: width + 2 * MARGIN, height: whole + 2 * MARGIN, fill: colour("raised") }), body,
-    ...lines.map((line, i) => make("text", { x: 0, y: height + 18 + i * 15, "font-family": font, "font-size": 11, fill: colour("soft") }, line)));
-  file.querySelectorAll("[data-key]").forEach((element) => ["data-key", "role", "tabindex", "aria-pressed", "aria-label"].forEach((name) => element.removeAttribute(name)));
+  file.append(
+    make("title", {}, title),
+    make("rect", { x: -MARGIN, y: -MARGIN, width: width + 2 * MARGIN, height: whole + 2 * MARGIN, fill: colour("raised") }),
+    body,
+    ...lines.map((line, i) =>
+      make("text", { x: 0, y: height + 18 + i * 15, "font-family": font, "font-size": 11, fill: colour("soft") }, line),
+    ),
+  );
+  file
+    .querySelectorAll("[data-key]")
+    .forEach((element) => ["data-key", "role", "tabindex", "aria-pressed", "aria-label"].forEach((name) => element.removeAttribute(name)));
   return new XMLSerializer().serializeToString(file);
 }
 
