@@ -8,6 +8,7 @@ import { heatmap } from "../lib/heatmap.js";
 import { ATTENTIONS, headName, isSameHead, longHeadName, maskOf, roleOf, weightsOf } from "../lib/heads.js";
 import { Tensor } from "../lib/tensors.js";
 import { thumbnail } from "../lib/thumbnails.js";
+import { marked } from "./03-difference.js";
 
 export default { id: "heads", number: 3, title: "Multi-head attention", paper: "section 3.2.2", render };
 
@@ -47,8 +48,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawAll(body, state, settings, without),
     caption:
-      "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; its " +
-      "switch takes it out of the model.",
+      "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; " +
+      "its switch takes it out of the model.",
   });
   root.append(el("h3", {}, "What a head does"), prose(ROLES));
   figure(root, state, {
@@ -75,29 +76,23 @@ function render(root, state) {
 function drawAll(body, state, settings, without) {
   const { stack, kind, layer } = state.selection;
   const { heads } = state.size(stack);
-  const [d_k, d_v] = [state.tensor("query").shape[2], state.tensor("value").shape[2]];
   const change = (off) => {
     settings.off = off;
     if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }));
-    else {
-      without.forget();
-      without.onChange();
-    }
+    else without.forget();
+    without.onChange();
   };
   const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
-  body.append(
-    attentionPicker(state, { heads: false }),
-    grid,
-    el(
-      "p",
-      { class: "note" },
-      `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}. The strongest colour is a weight of ${number(largest)}.`,
-    ),
-    outcome(state, settings.off, without, change),
-  );
+  const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour is a weight of ${number(largest)}.`);
+  body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings.off, without, change));
+}
+
+function sizes(state, heads) {
+  const [d_k, d_v] = ["query", "value"].map((name) => state.tensor(name).shape[2]);
+  return `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}.`;
 }
 
 /** The run's own settings, for the same translation with something changed. */
@@ -110,75 +105,68 @@ const plainRequest = ({ run: { request } }) => ({
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
+/** A head's weights as a button that chooses it, and its switch. */
 function headCard(state, place, off, change, largest) {
-  const isOff = off.some((one) => isSameHead(asPlace(one), place));
   const { head } = place;
-  const role = roleOf(state.run, place).label;
-  const look = button("", () => state.select({ head }), {
-    class: "look",
-    "aria-pressed": String(head === state.selection.head),
-    "aria-label": `Look at head ${head + 1}${role ? `, ${role}` : ""}`,
-    "data-key": `look ${head}`,
-  });
-  look.replaceChildren(
-    thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest }),
-    el("span", { class: "name" }, `head ${head + 1}`, role ? el("small", {}, role) : null),
-  );
+  const isOff = off.some((one) => isSameHead(asPlace(one), place));
   const toggle = () => change(isOff ? off.filter((one) => !isSameHead(asPlace(one), place)) : [...off, asList(place)]);
-  const power = button(isOff ? "off" : "on", toggle, {
+  const names = {
     class: "switch",
     role: "switch",
     "aria-checked": String(!isOff),
     "aria-label": `Head ${head + 1} at work`,
     "data-key": `switch ${head}`,
-  });
-  const card = el("div", { class: `head-card ${isOff ? "off" : ""}`, "data-head": head }, look, power);
+  };
+  const card = el(
+    "div",
+    { class: `head-card ${isOff ? "off" : ""}` },
+    lookButton(state, place, largest),
+    button(isOff ? "off" : "on", toggle, names),
+  );
   card.style.setProperty("--mark", headColour(head));
   return card;
 }
 
+function lookButton(state, place, largest) {
+  const { head } = place;
+  const { label } = roleOf(state.run, place);
+  const look = button("", () => state.select({ head }), {
+    class: "look",
+    "aria-pressed": String(head === state.selection.head),
+    "aria-label": `Look at head ${head + 1}${label ? `, ${label}` : ""}`,
+    "data-key": `look ${head}`,
+  });
+  const picture = thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest });
+  look.replaceChildren(picture, el("span", { class: "name" }, `head ${head + 1}`, label ? el("small", {}, label) : null));
+  return look;
+}
+
 /** The translation with all heads, and without those that are off. */
-function outcome(state, off, without, change) {
-  const box = el("div", { class: "outcome", id: "heads-outcome", "aria-busy": String(without.isBusy) });
-  const { answer, problem, isBusy } = without;
-  if (off.length) box.append(chipsOf(off, change));
-  const now = off.length && answer ? answer : null;
-  const [before, after] = now ? marked(state.run.target.text, now.target.text) : [[state.run.target.text], null];
-  const cell = (x) => el("td", { class: "number" }, number(x));
-  const row = (name, text, run) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, name),
-      el("td", { lang: state.model.target_language }, ...(text.length ? text : ["(nothing)"])),
-      cell(run.score),
-      cell(run.log_prob),
-    );
-  box.append(
-    el(
-      "div",
-      { class: "scroller" },
-      el(
-        "table",
-        {},
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("td", {}),
-            el("th", { scope: "col" }, "translation"),
-            el("th", { scope: "col", class: "number" }, "score"),
-            el("th", { scope: "col", class: "number" }, "log P"),
-          ),
-        ),
-        el("tbody", {}, row("all heads", before, state.run), now ? row(`${now.request.off.length} off`, after, now) : null),
-      ),
-    ),
+function outcome(state, off, { answer, problem, isBusy }, change) {
+  const now = off.length ? answer : null;
+  const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, problem || verdict(state, off, now, isBusy));
+  const table = el("div", { class: "scroller" }, comparison(state, now));
+  return el(
+    "div",
+    { class: "outcome", id: "heads-outcome", "aria-busy": String(isBusy) },
+    off.length ? chipsOf(off, change) : null,
+    table,
+    note,
   );
-  box.append(el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, problem || verdict(state, off, now, isBusy)));
-  return box;
+}
+
+/** A table of the run, and of the run `now` where there is one. */
+function comparison(state, now) {
+  const { run, model } = state;
+  const [before, after] = now ? marked(run.target.text, now.target.text) : [[run.target.text], []];
+  const names = ["translation", "score", "log P"].map((name, i) => el("th", { scope: "col", class: i ? "number" : null }, name));
+  const row = (name, text, { score, log_prob }) => {
+    const numbers = [score, log_prob].map((x) => el("td", { class: "number" }, number(x)));
+    const words = text.some((part) => part !== "") ? text : ["(nothing)"];
+    return el("tr", {}, el("th", { scope: "row" }, name), el("td", { lang: model.target_language }, words), numbers);
+  };
+  const rows = [row("all heads", before, run), now && row(`${now.request.off.length} off`, after, now)];
+  return el("table", {}, el("thead", {}, el("tr", {}, el("td"), names)), el("tbody", {}, rows));
 }
 
 function chipsOf(off, change) {
@@ -189,13 +177,8 @@ function chipsOf(off, change) {
       "data-key": `chip ${one.join(" ")}`,
     }),
   );
-  return el(
-    "div",
-    { class: "tokens", role: "group", "aria-label": "Heads that are off" },
-    el("span", {}, "off:"),
-    chips,
-    button("all on again", () => change([]), { "data-key": "all on", class: "token" }),
-  );
+  const all = button("all on again", () => change([]), { "data-key": "all on", class: "token" });
+  return el("div", { class: "tokens", role: "group", "aria-label": "Heads that are off" }, el("span", {}, "off:"), chips, all);
 }
 
 function verdict(state, off, now, isBusy) {
@@ -206,26 +189,6 @@ function verdict(state, off, now, isBusy) {
   return now.target.text === state.run.target.text
     ? `The same translation; its ${change}.`
     : `Another translation: its ${change} against the first one's. Words that differ are marked.`;
-}
-
-/** Two texts as lists of nodes; the words outside their longest common subsequence are marked. */
-export function marked(before, after) {
-  const [a, b] = [before, after].map((text) => text.match(/\s*(?:[\p{L}\p{N}\p{M}’'-]+|\S)/gu) ?? []);
-  const isEqual = (i, j) => a[i].trim() === b[j].trim();
-  const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1; j >= 0; j--)
-      longest[i][j] = isEqual(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-  const [left, right] = [[], []];
-  const mark = (word, className) => [word.match(/^\s*/)[0], el("mark", { class: className }, word.trim())];
-  let [i, j] = [0, 0];
-  while (i < a.length || j < b.length)
-    if (i < a.length && j < b.length && isEqual(i, j)) {
-      left.push(a[i++]);
-      right.push(b[j++]);
-    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) left.push(...mark(a[i++], "lost"));
-    else right.push(...mark(b[j++], null));
-  return [left, right];
 }
 
 // One head large, and its measures -------------------------------------------------------------------------------------
@@ -244,35 +207,28 @@ const PLURAL = new Set(["punctuation", "rare"]);
 const CROSS = { previous: "one place before", same: "same place", next: "one place after" };
 
 function drawOne(body, state) {
-  const place = state.selection;
-  const { label, measures } = roleOf(state.run, place);
   const { rows, columns } = state.tokens();
+  const place = state.selection;
   const [left, right] = [el("div", { class: "large" }), el("div", { class: "measures", id: "heads-measures" })];
   body.append(attentionPicker(state), el("div", { class: "side-by-side" }, left, right));
-  const weights = weightsOf(state, place);
-  heatmap(left, weights, {
-    rows,
-    columns,
-    label: `Weights of ${longHeadName(place)}`,
-    masked: maskOf(state, place),
-    rowName: "query",
-    columnName: "key",
-    largest: state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0),
-  });
-  right.append(el("h4", {}, label ? `${longHeadName(place)}: ${label}` : longHeadName(place)));
-  const names = MEASURES.filter(([name]) => Number.isFinite(measures[name]));
-  const text = (name, words) => (place.kind === "cross_attn" && CROSS[name]) || words;
-  bars(
-    right,
-    names.map(([name, words]) => ({
-      name: text(name, words),
-      value: measures[name],
-      text: percent(measures[name]),
-      colour: measures[name] >= 0.5 ? "accent" : "soft",
-    })),
-    { largest: 1, label: "share of the weight" },
-  );
-  right.append(el("p", { class: "note" }, spread(measures, columns.length)), el("p", {}, described(label, names, measures)));
+  const names = { rows, columns, rowName: "query", columnName: "key", label: `Weights of ${longHeadName(place)}` };
+  const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
+  heatmap(left, weightsOf(state, place), { ...names, masked: maskOf(state, place), largest });
+  drawMeasures(right, place, roleOf(state.run, place), columns.length);
+}
+
+/** What the run says of a head, as bars and in words. */
+function drawMeasures(root, place, { label, measures }, keys) {
+  root.append(el("h4", {}, label ? `${longHeadName(place)}: ${label}` : longHeadName(place)));
+  const known = MEASURES.filter(([name]) => Number.isFinite(measures[name]));
+  const items = known.map(([name, words]) => ({
+    name: (place.kind === "cross_attn" && CROSS[name]) || words,
+    value: measures[name],
+    text: percent(measures[name]),
+    colour: measures[name] >= 0.5 ? "accent" : "soft",
+  }));
+  bars(root, items, { largest: 1, label: "share of the weight" });
+  root.append(el("p", { class: "note" }, spread(measures, keys)), el("p", {}, described(label, known, measures)));
 }
 
 const spread = ({ entropy, reach }, keys) =>
@@ -285,7 +241,8 @@ function described(label, names, measures) {
     return `Each query gives ${percent(measures.peak)} on average to one source word: the head aligns the two sentences.`;
   if (label) return `At least half of its weight falls on one kind of place, so it is called “${label}”.`;
   const [[name, words]] = names.filter(([name]) => name !== "peak").sort(([a], [b]) => measures[b] - measures[a]);
-  return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${PLURAL.has(name) ? words : `the ${words}`}.`;
+  const where = PLURAL.has(name) ? words : `the ${words}`;
+  return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${where}.`;
 }
 
 // Every head off by itself ---------------------------------------------------------------------------------------------
@@ -295,41 +252,36 @@ const SHOWN = 8;
 function drawRanking(body, state, each) {
   const { answer, isBusy, problem } = each;
   const ask = () => each.ask(() => state.source.heads(state.run));
+  const text = problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : "");
   body.append(
     el(
       "div",
       { class: "controls" },
       button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank", "aria-disabled": String(isBusy) }),
-      el(
-        "span",
-        { class: "note", "aria-live": "polite", id: "heads-ranking" },
-        problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : ""),
-      ),
+      el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, text),
     ),
   );
   if (!answer) return;
   const drops = answer.map((one) => ({ ...one, drop: state.run.log_prob - one.log_prob_of_original }));
   const largest = Math.max(...drops.map(({ drop }) => Math.abs(drop)));
-  const grids = el(
-    "div",
-    { class: "side-by-side rankings" },
-    ATTENTIONS.map(() => el("div")),
-  );
-  body.append(grids);
-  ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids.children[i], state, drops, { stack, kind }, name, largest));
-  const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
-  body.append(el("h4", {}, "The heads that this translation needs most"));
-  bars(
-    body,
-    ranked.map((one) => ({
-      name: headName(one),
-      value: one.drop,
-      colour: `${one.stack}`,
-      text: `${number(one.drop)}${one.text === state.run.target.text ? "" : " *"}`,
-    })),
-    { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) },
-  );
+  const grids = ATTENTIONS.map(() => el("div"));
+  body.append(el("div", { class: "side-by-side rankings" }, grids), el("h4", {}, "The heads that this translation needs most"));
+  ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids[i], state, drops, { stack, kind }, name, largest));
+  drawNeeded(body, state, drops, largest);
   body.append(el("p", { class: "note" }, "* without this head the translation is another one"));
+}
+
+/** The heads without which log P falls most; choosing one goes to it. */
+function drawNeeded(body, state, drops, largest) {
+  const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
+  const isSame = ({ text }) => text === state.run.target.text;
+  const items = ranked.map((one) => ({
+    name: headName(one),
+    value: one.drop,
+    colour: one.stack,
+    text: `${number(one.drop)}${isSame(one) ? "" : " *"}`,
+  }));
+  bars(body, items, { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) });
 }
 
 const place = ({ stack, kind, layer, head }) => ({ stack, kind, layer, head });

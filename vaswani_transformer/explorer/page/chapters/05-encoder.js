@@ -126,5 +126,6 @@ function whereItFires(hidden, tokens, unit) {
   const all = tokens.map((token, t) => ({ token, value: hidden.at(t, unit) })).filter(({ value }) => value > 0);
   const most = all.sort((a, b) => b.value - a.value).slice(0, 6);
   const names = most.map(({ token, value }) => `“${shown(token)}” (${number(value)})`).join(", ");
-  return `Unit ${unit} fires for ${all.length} of the ${tokens.length} tokens: ${names}${all.length > 6 ? ", …" : ""}. Choose a row for another unit.`;
+  const more = all.length > 6 ? ", …" : "";
+  return `Unit ${unit} fires for ${all.length} of the ${tokens.length} tokens: ${names}${more}. Choose a row for another unit.`;
 }

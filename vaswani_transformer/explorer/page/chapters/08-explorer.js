@@ -38,8 +38,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
     caption:
-      "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. In all heads at once " +
-      "each head has its colour.",
+      "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. With all heads " +
+      "at once each head has its colour.",
   });
   root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
   figure(root, state, {
@@ -102,7 +102,8 @@ function linkRemark(state, { row, column, weight }) {
       `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, ` +
       `and ${percent(even)} would be an even share: this model does not show the effect here.`
     );
-  return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${percent(weight)} of its weight, where an even share would be ${percent(even)}.`;
+  const share = `${percent(weight)} of its weight, where an even share would be ${percent(even)}`;
+  return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${share}.`;
 }
 
 function headRemark(state, { row, column, link }) {
@@ -116,84 +117,73 @@ function headRemark(state, { row, column, link }) {
 // The explorer ---------------------------------------------------------------------------------------------------------
 
 function drawExplorer(body, state, settings, redraw) {
-  const { remark } = settings;
-  const plot = el("div", { class: "plot" });
+  const [plot, about] = [el("div", { class: "plot" }), el("div", {})];
   const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
-  const about = el("div", { class: "about-head" });
   const drawPlot = () => showLinks(state, settings, plot, readout, about);
-  const all = checkbox({
-    name: "all heads at once",
-    value: settings.isAll,
-    onChange: (isAll) => {
-      settings.isAll = isAll;
-      redraw();
-    },
-  });
-  const temperature = slider({
-    name: "temperature",
-    min: 0.1,
-    max: 4,
-    step: 0.1,
-    value: settings.temperature,
-    key: "explorer temperature",
-    onChange: (t) => {
-      settings.temperature = t;
-      drawPlot();
-    },
+  const saveButton = button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), {
+    id: "explorer-save",
+    "data-key": "save",
   });
   body.append(
     exampleButtons(state, settings, redraw),
     attentionPicker(state, { heads: !settings.isAll }),
-    el("div", { class: "controls" }, all, temperature),
+    el("div", { class: "controls" }, allHeads(settings, redraw), temperature(settings, drawPlot)),
     el(
       "div",
       { class: "side-by-side explorer" },
       plot,
-      el(
-        "div",
-        { class: "panel" },
-        about,
-        readout,
-        remark && isSameHead(remark.place, state.selection)
-          ? el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text)
-          : null,
-        button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), { id: "explorer-save", "data-key": "save" }),
-      ),
+      el("div", { class: "panel" }, about, readout, remarkOf(state, settings), saveButton),
     ),
   );
   drawPlot();
 }
 
+function allHeads(settings, redraw) {
+  const onChange = (isAll) => {
+    settings.isAll = isAll;
+    redraw();
+  };
+  return checkbox({ name: "all heads at once", value: settings.isAll, onChange });
+}
+
+/** A slider that draws the plot only: it would lose the pointer if it were drawn again itself. */
+function temperature(settings, drawPlot) {
+  const onChange = (value) => {
+    settings.temperature = value;
+    drawPlot();
+  };
+  return slider({ name: "temperature", key: "explorer temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, onChange });
+}
+
+/** What was said of the head that an example has opened, as long as it is that head that is shown. */
+function remarkOf({ selection }, { remark }) {
+  if (!remark || !isSameHead(remark.place, selection)) return null;
+  return el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text);
+}
+
+const HINT = "Point at a word to see where it looks; a click holds it.";
+const COLUMNS = { encoder: ["source", "source"], self_attn: ["translation", "translation"], cross_attn: ["translation", "source"] };
+
 function showLinks(state, settings, plot, readout, about) {
   const place = state.selection;
   const { rows, columns } = state.tokens();
-  const { heads } = state.size(place.stack);
-  const chosen = settings.isAll ? Array.from({ length: heads }, (_, head) => head) : [place.head];
-  const shownHeads = chosen.map((head) => ({
-    name: `head ${head + 1}`,
-    colour: headColour(head),
-    weights: weightsOf(state, { ...place, head }, settings.temperature),
-  }));
+  const heads = headsShown(state, settings);
   const selected = place.token !== null && place.token < rows.length ? place.token : null;
-  const names = { encoder: ["source", "source"], decoder: ["translation", place.kind === "cross_attn" ? "source" : "translation"] }[
-    place.stack
-  ];
+  const [rowName, columnName] = place.stack === "encoder" ? COLUMNS.encoder : COLUMNS[place.kind];
+  const onSelect = (token) => state.select({ token: token === selected ? null : token });
+  const onShow = (row) => (readout.textContent = row === null ? HINT : looks(row, rows, columns, heads));
+  const label = `${titleOf(place, settings)}: who looks where`;
   plot.replaceChildren();
-  links(plot, {
-    rows,
-    columns,
-    rowName: names[0],
-    columnName: names[1],
-    heads: shownHeads,
-    selected,
-    label: `${titleOf(place, settings)}: who looks where`,
-    onSelect: (token) => state.select({ token: token === selected ? null : token }),
-    onShow: (row) => {
-      readout.textContent =
-        row === null ? "Point at a word to see where it looks; a click holds it." : looks(row, rows, columns, shownHeads);
-    },
-  });
-  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(shownHeads) : measured(state, place));
+  links(plot, { rows, columns, rowName, columnName, heads, selected, label, onSelect, onShow });
+  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(heads) : measured(state, place));
+}
+
+/** The chosen head, or all of its layer: [{name, colour, weights}]. */
+function headsShown(state, { isAll, temperature }) {
+  const place = state.selection;
+  const chosen = isAll ? Array.from({ length: state.size(place.stack).heads }, (_, head) => head) : [place.head];
+  const weights = (head) => weightsOf(state, { ...place, head }, temperature);
+  return chosen.map((head) => ({ name: `head ${head + 1}`, colour: headColour(head), weights: weights(head) }));
 }
 
 const titleOf = (place, { isAll }) =>
@@ -212,8 +202,8 @@ const legend = (heads) =>
 
 function measured(state, place) {
   const { label, measures } = roleOf(state.run, place);
-  const text = `${label ? `“${label}”; entropy` : "Entropy"} ${number(measures.entropy)} bits, mean distance ${number(measures.reach)} tokens.`;
-  return el("p", { class: "note" }, text);
+  const name = label ? `“${label}”; entropy` : "Entropy";
+  return el("p", { class: "note" }, `${name} ${number(measures.entropy)} bits, mean distance ${number(measures.reach)} tokens.`);
 }
 
 /** Where a token looks, in a sentence. */
