@@ -15,6 +15,7 @@ from .readable import Token
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
 # Pixels: the height of a row and of its words, between the columns, around everything, for a head in the legend.
 ROW, FONT, GAP, MARGIN, LEGEND = 22, 14, 180, 12, 56
+BLANK = "\u2423"  # for a token that is a blank and nothing else
 FAINTEST = 0.02  # of a weight that is drawn
 
 
@@ -42,7 +43,7 @@ def attention_figure(
     heads = chosen(heads, len(weights))
     queries = inspection.source if stack == "encoder" else inspection.target
     keys = inspection.source if stack == "encoder" or kind == "cross_attn" else inspection.target
-    columns = [token.text.strip() for token in queries], [token.text.strip() for token in keys]
+    columns = ([token.text.strip() or BLANK for token in tokens] for tokens in (queries, keys))
     return draw(weights, heads, *columns, rows_of(queries, words))
 
 
@@ -72,13 +73,14 @@ def rows_of(queries: list[Token], words: Sequence[str]) -> list[int]:
     rows: list[int] = []
     starts = [i for i, token in enumerate(queries) if token.kind != "part"]
     for start, end in zip(starts, [*starts[1:], len(queries)], strict=True):
-        spelt = "".join(token.text for token in queries[start:end]).strip()
-        for word in words:
-            if word in (spelt, spelt.rstrip(".,;:!?"), queries[start].text.strip()):
-                rows += range(start, end)
+        while end > start + 1 and not any(map(str.isalnum, queries[end - 1].text)):  # a comma after the word
+            end -= 1
+        if "".join(token.text for token in queries[start:end]).strip() in words:
+            rows += range(start, end)
     if not rows:
-        raise ValueError(f"{' and '.join(words)} is not among the words: {' '.join(t.text.strip() for t in queries)}.")
-    return sorted(set(rows))
+        text = " ".join("".join(token.text for token in queries).split())
+        raise ValueError(f"{' and '.join(words)} is not among the words of: {text}")
+    return rows
 
 
 # The drawing ---------------------------------------------------------------------------------------------------------

@@ -196,6 +196,7 @@ def search(
 
     def start(input_ids: torch.Tensor, config) -> BeamSearch:
         started = start_search(input_ids, config)
+        started.alpha = started.alpha if alpha is None else alpha
         if config.num_beams == 1:  # with which it finds what the library's greedy search does
             started.early_stopping = True
         return watch(started)
@@ -203,7 +204,7 @@ def search(
     def beam_search(model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs):
         return model._beam_search(input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs)
 
-    settings = {"num_beams": num_beams, "length_penalty": alpha, "max_time": max_time}
+    settings = {"num_beams": num_beams, "max_time": max_time}
     settings = {name: value for name, value in settings.items() if value is not None}
     begun = time.perf_counter()
     twin._start_search = start

@@ -2,10 +2,12 @@
 
 from typing import Any, assert_type
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from vaswani_transformer import (
     PRESETS,
+    Inspection,
     LoadingError,
     TranslationPipeline,
     VaswaniConfig,
@@ -14,10 +16,13 @@ from vaswani_transformer import (
     VaswaniPreTrainedModel,
     VaswaniTokenizer,
     __version__,
+    attention_figure,
     checkpoint_path,
+    inspect_translation,
     learn_tokenizer,
     load,
     translate_texts,
+    without_heads,
 )
 
 
@@ -49,3 +54,13 @@ def tokenize(texts: list[str]) -> list[PreTrainedTokenizerFast]:
     learned = learn_tokenizer(texts, vocab_size=400)
     assert_type(learned, PreTrainedTokenizerFast)
     return [learned, VaswaniTokenizer.of(learned.backend_tokenizer)]
+
+
+def look(text: str) -> str:
+    model, tokenizer = load(checkpoint_path("mini-en-de"))
+    with without_heads(model, [("encoder", "self_attn", 0, 3)]):
+        inspection = inspect_translation(model, tokenizer, text, num_beams=2)
+    assert_type(inspection, Inspection)
+    assert_type(inspection.tensors, dict[str, torch.Tensor])
+    assert_type(inspection.source[0].text, str)
+    return attention_figure(inspection, stack="decoder", kind="cross_attn", layer=-1, heads=[0], words=["und"])

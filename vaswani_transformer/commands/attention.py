@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import options
+from . import options, translate
 from .console import Failure, failures_are_messages
-from .translate import choose, load_pipeline
 
 
 WHICH = "Which attention"
@@ -57,9 +56,9 @@ def attention(
     """
     if kind == "cross" and stack == "encoder":
         raise typer.BadParameter("Only the decoder has cross-attention: add --stack decoder.", param_hint="--kind")
-    source = choose(checkpoint, to)
+    source = translate.choose(checkpoint, to)
     with failures_are_messages():
-        pipeline = load_pipeline(source, device="cpu", dtype="float32")
+        pipeline = translate.load_pipeline(source, "cpu", "float32")
         from ..attention_figure import attention_figure
         from ..files import whole_file
         from ..inspection import inspect_translation

@@ -107,14 +107,22 @@ def add_guard(app: FastAPI, host: str):
     @app.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         named, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if is_loopback(host) and not is_loopback(urlsplit(f"//{named}").hostname or ""):
+        if is_loopback(host) and not is_loopback(host_of(named)):
             response = problem(403, "This explorer answers to this computer only: open it by its own address.")
-        elif origin is not None and urlsplit(origin).netloc != named:
+        elif origin is not None and origin not in (f"http://{named}", f"https://{named}"):
             response = problem(403, "This explorer answers to its own page only.")
         else:
             response = await answer(request)
         response.headers.update(HEADERS)
         return response
+
+
+def host_of(named: str) -> str:
+    """The Host header without its port, "" where it is none."""
+    try:
+        return urlsplit(f"//{named}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from .. import catalogue
 from ..registration import load
@@ -18,7 +18,7 @@ class Opened:
     name: str
     folder: Path | None
     about: catalogue.Checkpoint | None
-    model: PreTrainedModel
+    model: Any  # a PreTrainedModel that can generate
     tokenizer: PreTrainedTokenizerBase
 
     @property

@@ -1,9 +1,9 @@
 """A model's parameters as a tree that adds up: shared matrices are counted once, where they are used first."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel
 
 from ..heads import SUBLAYERS
 
@@ -42,13 +42,13 @@ NAMES = {
 }
 
 
-def parameter_tree(model: PreTrainedModel) -> Part:
+def parameter_tree(model: Any) -> Part:
     """The whole model's parameters, from its parts down to the single matrices."""
     stacks = [stack_part(name, getattr(model.base_model, name)) for name in ("encoder", "decoder")]
     return Part.of("model", [embeddings_part(model), *stacks, softmax_part(model)])
 
 
-def embeddings_part(model: PreTrainedModel) -> Part:
+def embeddings_part(model: Any) -> Part:
     """The embedding matrices, each once, with a note of who shares it, and learned positions."""
     uses: dict[int, list[str]] = {}
     weights = {}
@@ -71,7 +71,7 @@ def embeddings_part(model: PreTrainedModel) -> Part:
     return Part.of("embeddings", parts)
 
 
-def softmax_part(model: PreTrainedModel) -> Part:
+def softmax_part(model: Any) -> Part:
     """The last linear transformation: its matrix where it is not an embedding, and its bias."""
     head = model.get_submodule("lm_head")
     embeddings = [model.get_submodule(name).weight for name in USES if name != "lm_head"]
@@ -81,7 +81,7 @@ def softmax_part(model: PreTrainedModel) -> Part:
     return Part(USES["lm_head"], own + bias, "its matrix is an embedding's, counted there" if is_shared else "")
 
 
-def stack_part(name: str, stack: nn.Module) -> Part:
+def stack_part(name: str, stack: Any) -> Part:
     layers = [layer_part(f"layer {index}", layer) for index, layer in enumerate(stack.layers)]
     return Part.of(name, [*layers, Part("LayerNorm after the stack", count_of(stack.norm))])
 

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sacrebleu
@@ -119,8 +119,7 @@ class Runs:
             run = self.inspect(opened, key)
             before = self.inspect(opened, plain_key) if key != plain_key else None
             leak = None if causal else leak_answer(opened, run, off)
-        request = {"checkpoint": key.checkpoint, "text": text, "beams": key.beams, "alpha": key.alpha}
-        request |= {"off": [list(head) for head in off], "causal": causal}
+        request = {**asdict(key), "off": [list(head) for head in off]}
         answer = run_answer(opened, self.keep(run, key), request, run) | {"leak": leak}
         if before is not None:
             answer["changes"] = {
@@ -144,7 +143,7 @@ class Runs:
             original = self.inspect(opened, key)
             ids = original.source_ids, original.target_ids
             whole, *ablations = ablate_heads(opened.model, *ids, num_beams=1, max_time=self.time_limit)
-        text_of_whole = opened.tokenizer.decode(whole.target_ids.tolist(), skip_special_tokens=True)
+        text_of_whole = text_of(opened, whole)
         return [ablation_answer(opened, ablation, text_of_whole) for ablation in ablations]
 
     def beyond(self, opened: Opened, text: str, beams: int | None = None, alpha: float | None = None) -> dict[str, Any]:
@@ -190,13 +189,17 @@ def leak_answer(opened: Opened, run: Inspection, off: Sequence[Head]) -> dict[st
 
 def ablation_answer(opened: Opened, ablation: Ablation, whole: str) -> dict[str, Any]:
     """`whole` is what the model translates with all its heads and as many beams."""
-    text = opened.tokenizer.decode(ablation.target_ids.tolist(), skip_special_tokens=True)
-    return dict(zip(("stack", "kind", "layer", "head"), ablation.head, strict=True)) | {
+    text = text_of(opened, ablation)
+    return dict(zip(("stack", "kind", "layer", "head"), ablation.head or (), strict=True)) | {
         "text": text,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
         "chrf_to_original": sacrebleu.sentence_chrf(text, [whole]).score,
     }
+
+
+def text_of(opened: Opened, ablation: Ablation) -> str:
+    return str(opened.tokenizer.decode(ablation.target_ids.tolist(), skip_special_tokens=True))
 
 
 def beyond_answer(opened: Opened, run: Inspection) -> dict[str, Any]:

@@ -1,0 +1,380 @@
+"""The explorer's answers over HTTP: what they hold, what is refused, and that no path of the machine is in them."""
+
+import json
+import threading
+from contextlib import contextmanager
+
+import pytest
+import torch
+from explorer_client import client_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load as load_tensors
+from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
+from torch.testing import assert_close
+
+from vaswani_transformer import inspect_translation
+from vaswani_transformer.explorer import runs as runs_module
+from vaswani_transformer.explorer.app import create_app
+from vaswani_transformer.explorer.opened import Shelf
+from vaswani_transformer.explorer.runs import Runs
+from vaswani_transformer.heads import head_names
+
+
+SENTENCE = "A woman reads a long book in the old park."
+HEAD = ["encoder", "self_attn", 0, 1]
+
+
+def ask(client, what: str, **request) -> dict:
+    answer = client.post(f"/api/{what}", json={"text": SENTENCE, **request})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def problem(answer) -> str:
+    """The sentence of an error."""
+    [(name, sentence)] = answer.json().items()
+    assert name == "problem" and sentence[0].isupper() and sentence.endswith(".") and len(sentence.split()) > 3
+    return sentence
+
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_checkpoints_are_named_and_the_given_one_is_current(client, shelf):
+    answer = client.get("/api/checkpoints").json()
+    assert answer["current"] == answer["checkpoints"][0]["name"] == ABOUT["name"]
+    assert "mini-en-de" in [one["name"] for one in answer["checkpoints"]]
+    assert set(answer["checkpoints"][0]) == {"name", "source_language", "target_language", "parameters"}
+    assert answer["checkpoints"][0]["parameters"] == shelf.open().model.num_parameters()
+
+
+def test_the_model_is_described(client, shelf):
+    answer = client.get("/api/model", params={"checkpoint": ABOUT["name"]}).json()
+    assert answer == client.get("/api/model").json()
+    assert answer["config"]["d_model"] == 32 and answer["config"]["d_k"] == 16
+    assert answer["parameters"]["count"] == shelf.open().model.num_parameters()
+    assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
+    assert answer["limits"] == {"source_tokens": 100, "beams": 8}
+    assert answer["training"] is None and answer["curve"] is None and answer["live"] is True
+    assert [example["id"] for example in answer["examples"]] == ["long-distance", "anaphora", "structure"]
+
+
+def test_the_positions_are_those_that_the_model_adds(client, shelf):
+    positions = load_tensors(client.get("/api/model/tensors").content)["positions"]
+    assert_close(positions, shelf.open().model.model.encoder.embedding.encode(torch.arange(128)))
+
+
+def test_a_run_is_the_librarys_inspection(client, shelf):
+    run = ask(client, "run")
+    opened = shelf.open()
+    wanted = inspect_translation(opened.model, opened.tokenizer, SENTENCE)
+    assert run["target"]["text"] == wanted.translation == PAIRS[SENTENCE]
+    settings = {"beams": 4, "alpha": 0.6, "off": [], "causal": True}
+    assert run["request"] == {"checkpoint": ABOUT["name"], "text": SENTENCE, **settings}
+    assert run["log_probs"] == pytest.approx(wanted.log_probs.tolist(), abs=1e-5)
+    assert run["log_prob"] == pytest.approx(sum(run["log_probs"]), abs=1e-5)
+    assert run["score"] == pytest.approx(run["search"]["finished"][0]["score"], abs=1e-4)
+    assert run["search"]["finished"][0]["text"] == run["target"]["text"]
+    assert len(run["alternatives"]) == len(run["target"]["tokens"]) == len(run["target"]["outputs"])
+    assert [len(position) for position in run["alternatives"]] == [10] * len(run["alternatives"])
+    assert run["changes"] is None and run["leak"] is None
+    tensors = load_tensors(client.get(f"/api/run/{run['id']}/tensors").content)
+    assert list(tensors) and tensors.keys() == wanted.tensors.keys()
+    for name, x in wanted.tensors.items():
+        assert_close(tensors[name], x)
+
+
+def test_every_head_has_measures_and_at_most_one_label(client, shelf):
+    heads = ask(client, "run")["heads"]
+    names = [(head["stack"], head["kind"], head["layer"], head["head"]) for head in heads]
+    assert names == head_names(shelf.open().model)
+    for head in heads:
+        assert 0 <= min(head["measures"].values())
+        assert head["measures"]["punctuation"] <= 1 and head["label"] is not None
+
+
+def test_heads_off_are_compared_with_the_plain_run(client):
+    plain, run = ask(client, "run"), ask(client, "run", off=[HEAD])
+    assert run["request"]["off"] == [HEAD]
+    assert run["changes"]["text_before"] == plain["target"]["text"]
+    assert run["changes"]["score_before"] == plain["score"]
+    assert run["log_prob"] != pytest.approx(plain["log_prob"], abs=1e-4)
+
+
+def test_without_the_mask_the_same_translation_is_far_likelier_or_not_but_another(client):
+    plain, run = ask(client, "run"), ask(client, "run", causal=False)
+    assert run["target"] == plain["target"]
+    assert run["leak"]["log_probs_before"] == pytest.approx(plain["log_probs"], abs=1e-4)
+    assert run["leak"]["log_probs"] == run["log_probs"] != plain["log_probs"]
+
+
+@pytest.mark.parametrize("beams", [1, 2, 8])
+@pytest.mark.parametrize("alpha", [0, 1.0])
+def test_beams_and_alpha_are_those_of_the_search(client, beams, alpha):
+    search = ask(client, "run", beams=beams, alpha=alpha)["search"]
+    assert (search["beams"], search["alpha"]) == (beams, alpha)
+    assert all(sum(c["fate"] == "kept" for c in step["candidates"]) <= beams for step in search["steps"])
+
+
+def test_every_head_by_itself(client, shelf):
+    heads = ask(client, "heads", beams=4, off=[], causal=True)
+    assert [(h["stack"], h["kind"], h["layer"], h["head"]) for h in heads] == head_names(shelf.open().model)
+    [one] = [head for head in heads if [head["stack"], head["kind"], head["layer"], head["head"]] == HEAD]
+    alone = ask(client, "run", off=[HEAD], beams=1)
+    assert one["text"] == alone["target"]["text"]
+    assert one["score"] == pytest.approx(alone["score"], abs=1e-4)
+    same = [head["chrf_to_original"] for head in heads if head["text"] == PAIRS[SENTENCE]]
+    assert same == pytest.approx([100] * len(same)) and len(same) < len(heads)
+
+
+def test_beyond_the_trained_length(client):
+    answer = ask(client, "beyond")
+    assert answer["trained_length"] == ABOUT["max_length"] and "problem" not in answer
+    once = [point["log_prob"] for point in answer["points"] if point["copies"] == 1]
+    assert once == pytest.approx(ask(client, "run")["log_probs"], abs=1e-4)
+    lengths = [sum(p["copies"] == copies for p in answer["points"]) for copies in range(1, 9)]
+    assert lengths == [copies * (len(once) - 1) + 1 for copies in range(1, 9)]
+
+
+def test_only_the_last_16_runs_are_kept(shelf, page):
+    client = client_of(create_app(shelf, page=page))
+    ids = [ask(client, "run", beams=1, alpha=0.01 * i)["id"] for i in range(17)]
+    answers = [client.get(f"/api/run/{run_id}/tensors").status_code for run_id in ids]
+    assert answers == [404] + [200] * 16
+    assert "translate the sentence again" in problem(client.get(f"/api/run/{ids[0]}/tensors"))
+
+
+# Refusals ------------------------------------------------------------------------------------------------------------
+
+LONG = "word " * 500
+
+
+@pytest.mark.parametrize(
+    "request_, status, words",
+    [
+        (dict(text=""), 422, "no text to translate"),
+        (dict(text=" \t\n"), 422, "no text to translate"),
+        (dict(text=LONG), 422, "at most 100"),
+        (dict(text="x" * 5001), 422, "at most 5000 characters"),
+        (dict(text=None), 422, "text"),
+        (dict(text=["A", "list"]), 422, "text"),
+        (dict(text="a", beams=0), 422, "beams"),
+        (dict(text="a", beams=9), 422, "beams"),
+        (dict(text="a", beams="many"), 422, "beams"),
+        (dict(text="a", alpha=-1), 422, "alpha"),
+        (dict(text="a", alpha=100), 422, "alpha"),
+        (dict(text="a", off=[["encoder", "self_attn", 9, 0]]), 422, "the encoder has 1 layers of 2 heads"),
+        (dict(text="a", off=[["encoder", "self_attn", 0]]), 422, "off"),
+        (dict(text="a", off=[["../..", "__class__", 0, 0]]), 422, "There is no head"),
+        (dict(text="a", checkpoint="absent"), 404, "There is no checkpoint 'absent' here; there are: tiny-en-de"),
+        (dict(text="a", checkpoint="../../etc"), 404, "There is no checkpoint"),
+        (dict(text="a", surprise=1), 422, "surprise"),
+        ({}, 422, "text"),
+    ],
+)
+def test_requests_that_cannot_be_answered(client, request_, status, words):
+    for what in ("run", "heads", "beyond"):
+        if what == "run" or "off" not in request_:
+            answer = client.post(f"/api/{what}", json=request_)
+            assert answer.status_code == status
+            assert words in problem(answer)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"text": "\\ud800"}', b'{"text": "a", "alpha": NaN}', b"\xff"])
+def test_bodies_that_are_no_request(client, body):
+    answer = client.post("/api/run", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    problem(answer)
+
+
+@pytest.mark.parametrize("path", ["/api/nothing", "/nothing.js", "/../app.py", "/%2e%2e/app.py", "/api/run/x/tensors"])
+def test_addresses_at_which_there_is_nothing(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    problem(answer)
+
+
+def test_what_nobody_foresaw_is_told_in_general_words(client, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise RuntimeError(f"secret {tiny_checkpoint()}")
+
+    monkeypatch.setattr(runs_module, "inspect_translation", fail)
+    answer = client.post("/api/run", json={"text": "unforeseen"})
+    assert answer.status_code == 500
+    assert problem(answer) == "Something went wrong here; the terminal that runs `vaswani explore` says what."
+
+
+def test_a_third_run_at_once_is_told_to_wait(shelf, page, monkeypatch):
+    runs = Runs(patience=0.05)
+    client = client_of(create_app(shelf, runs=runs, page=page))
+    with two_turns(runs):
+        answer = client.post("/api/run", json={"text": SENTENCE})
+        assert answer.status_code == 503
+        assert "Two other runs are being computed" in problem(answer)
+    assert client.post("/api/run", json={"text": SENTENCE}).status_code == 200
+
+
+@contextmanager
+def two_turns(runs: Runs):
+    with runs.turn(), runs.turn():
+        yield
+
+
+def test_a_search_without_end_is_cut_off(shelf, page):
+    client = client_of(create_app(shelf, runs=Runs(time_limit=1e-6), page=page))
+    answer = client.post("/api/run", json={"text": SENTENCE})
+    assert answer.status_code == 503
+    assert "took longer" in problem(answer)
+
+
+def test_many_requests_at_once_are_answered_as_one_by_one(shelf, page):
+    client = client_of(create_app(shelf, runs=Runs(patience=120), page=page))
+    requests = [dict(text=text) for text in PAIRS] + [
+        dict(text=SENTENCE, off=[HEAD]),
+        dict(text=SENTENCE, causal=False),
+    ]
+    wanted = [ask(client, "run", **request) for request in requests]
+    found: list[dict] = [{}] * len(requests)
+
+    def run(i: int):
+        found[i] = ask(client_of(client.app), "run", **requests[i])
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(requests))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(wanted, found, strict=True):
+        assert one["target"] == other["target"]
+        assert one["log_probs"] == pytest.approx(other["log_probs"], abs=1e-5)
+
+
+# Who may ask ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8017", "localhost:8017", "[::1]:8017", "localhost"])
+def test_this_computers_own_names_are_answered(client, host):
+    origin = f"http://{host}"
+    assert client.get("/api/checkpoints", headers={"host": host, "origin": origin}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "127.0.0.1.evil.example:8017"},
+        {"host": "192.168.0.7:8017"},
+        {"host": ""},
+        {"host": "[bad"},
+        {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "null"},
+    ],
+)
+def test_pages_of_others_are_refused(client, headers):
+    for answer in (
+        client.get("/api/checkpoints", headers=headers),
+        client.post("/api/run", json={"text": "a"}, headers=headers),
+        client.get("/", headers=headers),
+    ):
+        assert answer.status_code == 403
+        problem(answer)
+
+
+def test_on_another_address_any_host_name_may_ask_but_no_foreign_page(shelf, page):
+    client = client_of(create_app(shelf, host="0.0.0.0", page=page))
+    assert client.get("/api/checkpoints", headers={"host": "a-computer:8017"}).status_code == 200
+    foreign = {"host": "a-computer:8017", "origin": "http://evil.example"}
+    assert client.get("/api/checkpoints", headers=foreign).status_code == 403
+
+
+def test_the_page_is_served_with_the_types_that_browsers_ask_for(client):
+    index, module = client.get("/"), client.get("/lib/data.js")
+    assert index.status_code == module.status_code == 200
+    assert index.headers["content-type"].startswith("text/html")
+    assert module.headers["content-type"].startswith("text/javascript")
+    assert "default-src 'self'" in index.headers["content-security-policy"]
+
+
+# No path of the machine ----------------------------------------------------------------------------------------------
+
+odd_text = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        ["", "🙂" * 20, "Это предложение.", "你好", "a\x00\x07b", "\u202eabc", "</s> <pad>", "x" * 400, LONG]
+    ),
+)
+
+
+@given(text=odd_text, what=st.sampled_from(["run", "heads", "beyond"]), name=st.text(max_size=20) | st.none())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_odd_input_gives_an_answer_or_a_sentence_and_never_a_path(client, text, what, name):
+    answer = client.post(f"/api/{what}", content=json.dumps({"text": text, "checkpoint": name}),
+                         headers={"content-type": "application/json"})  # fmt: skip
+    assert answer.status_code in (200, 404, 422)
+    if answer.status_code != 200:
+        problem(answer)
+    folder = tiny_checkpoint()
+    for path in (str(folder), str(folder.parent), "site-packages", "vaswani_transformer/"):
+        assert path not in answer.text or path in (text + str(name))
+
+
+def test_no_answer_names_a_folder(client):
+    everything = [client.get("/api/checkpoints"), client.get("/api/model"), client.post("/api/run", json={"text": "a"})]
+    for answer in everything:
+        assert str(tiny_checkpoint().parent) not in answer.text
+
+
+# Other checkpoints ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def other_checkpoint(tiny_model, tmp_path_factory):
+    """Makes a folder of random weights with the tiny checkpoint's tokenizer: `other_checkpoint(name, **fields)`."""
+    from transformers import AutoTokenizer
+
+    from vaswani_transformer.generation_vaswani import paper_generation_config
+
+    def make(name: str, **fields) -> str:
+        folder = tmp_path_factory.mktemp("others") / name
+        model = tiny_model(vocab_size=300, **fields)
+        ids = {n: getattr(model.config, n) for n in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+        model.generation_config = paper_generation_config(**ids)
+        model.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_checkpoint()).save_pretrained(folder)
+        return str(folder)
+
+    return make
+
+
+def test_learned_positions_end_and_the_answers_say_so(other_checkpoint, page):
+    fields = dict(position_encoding="learned", max_position_embeddings=40)
+    client = client_of(create_app(Shelf(other_checkpoint("learned", **fields)), page=page))
+    model = client.get("/api/model").json()
+    assert model["name"] == "learned" and model["limits"]["source_tokens"] == 40
+    assert load_tensors(client.get("/api/model/tensors").content)["positions"].shape == (40, 16)
+    assert "at most 40" in problem(client.post("/api/run", json={"text": "word " * 41}))
+    beyond = ask(client, "beyond", text="Hello!")
+    assert "end at 40" in beyond["problem"]
+    assert max(point["position"] for point in beyond["points"]) < 40
+
+
+@pytest.mark.parametrize(
+    "name, fields",
+    [
+        (
+            "many-heads",
+            dict(encoder_layers=6, decoder_layers=6, encoder_attention_heads=16, decoder_attention_heads=16),
+        ),
+        ("no-positions", dict(position_encoding="none", norm_position="pre")),
+        ("widths", dict(d_k=3, d_v=5, share_embeddings="none")),
+    ],
+)
+def test_any_checkpoint_of_ours_is_shown(other_checkpoint, page, name, fields):
+    shelf = Shelf(other_checkpoint(name, **fields))
+    client = client_of(create_app(shelf, page=page))
+    run, model = ask(client, "run", text="Two dogs run."), client.get("/api/model").json()
+    assert run["checkpoint"] == model["name"] == name
+    assert model["source_language"] is None
+    assert len(run["heads"]) == len(ask(client, "heads", text="Two dogs run.")) == len(head_names(shelf.open().model))
