@@ -17,12 +17,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer import VaswaniForConditionalGeneration
 
+from .curve import curve_of_growth, curve_of_log
 from .data import remove_padding
 from .files import whole_file, whole_folder
 from .scores import CHRF, SACREBLEU
 
 
-CURVES = "curves.png"
+CURVES, CURVE = "curves.png", "curve.json"
 TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
@@ -42,6 +43,8 @@ def release_weights(run: Path, checkpoint: Path):
         shutil.copy(run / "model" / "training.json", folder)
         if (run / CURVES).exists():
             shutil.copy(run / CURVES, folder)
+        if (run / "log.jsonl").exists():
+            write_text(folder / CURVE, json.dumps(curve_of_log(run / "log.jsonl")))
 
 
 def write_card(checkpoint: Path, facts: Path):
@@ -61,6 +64,8 @@ def write_card(checkpoint: Path, facts: Path):
     limits = facts / "limits.md"
     recipe = training["recipe"]
     check_notice(recipe)
+    if growth and not (checkpoint / CURVE).exists():  # of a run whose log was not kept
+        write_text(checkpoint / CURVE, json.dumps(curve_of_growth(growth["runs"])))
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, device_map="meta", trust_remote_code=False)
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())

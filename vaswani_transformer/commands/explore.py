@@ -27,6 +27,13 @@ Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="FOLDER", help="Write a copy of the page for any file server, and end."),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, metavar="N",
+        help="CPU threads of a run. [dim]\\[default: half the cores, as two runs may be computed at once][/]",
+    ),
+]  # fmt: skip
 Texts = Annotated[
     list[str] | None,
     typer.Option("--text", metavar="TEXT", help="With --export: a sentence to work out; repeat it for more."),
@@ -40,6 +47,7 @@ def explore(
     browser: Browser = True,
     export: Export = None,
     text: Texts = None,
+    threads: Threads = None,
 ):
     """See a checkpoint at work: every part of the Transformer on a sentence of your own.
 
@@ -55,6 +63,7 @@ def explore(
             from ..explorer.server import serve
         except ModuleNotFoundError as error:
             raise Failure(f"vaswani explore needs {error.name}: {install_command('explore')}") from error
+        set_threads(threads)
         shelf = open_shelf(checkpoint)
         if export is not None:
             write_copy(shelf, export, text or [])
@@ -65,6 +74,13 @@ def explore(
             if browser:
                 webbrowser.open(address)  # it waits for the server, which listens already
             serve(create_app(shelf, host), listener)
+
+
+def set_threads(threads: int | None):
+    """More threads than cores wait for each other, and a single run on two cores is then many times slower."""
+    import torch
+
+    torch.set_num_threads(threads or max(1, torch.get_num_threads() // 2))
 
 
 def open_shelf(checkpoint: str | None):
