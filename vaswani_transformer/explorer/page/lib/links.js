@@ -70,8 +70,8 @@ class Links {
     const { heads, from, to, svg } = this;
     this.write(svg, from - 8, 10, "end", this.rowName, this.soft);
     this.write(svg, this.words + 8, 10, "start", this.columnName, this.soft);
-    if (heads.length === 1) return;
     const step = Math.min(18, (to - from) / heads.length);
+    if (heads.length === 1 || step < 9) return; // where there is room for numbers that can be read
     heads.forEach(({ name, colour: fill }, i) => {
       const x = (from + to) / 2 + (i - (heads.length - 1) / 2) * step;
       svg
