@@ -26,18 +26,23 @@ CONFIG = (
     "activation_function", "share_embeddings", "max_position_embeddings",
 )  # fmt: skip
 
-# Sentences that show what the paper's Figures 3 to 5 show: a long-distance dependency, what a pronoun refers to, and
-# the structure of a sentence. German and French sources have their own.
+# The sentence that the page opens with, and sentences that show what the paper's Figures 3 to 5 show: a long-distance
+# dependency, what a pronoun refers to, and the structure of a sentence. Where two words are given, attention should
+# lead from the first to the second; in these sentences a head of a shipped checkpoint does lead there.
+OPENING = {
+    "en": "The dog did not cross the street because it was too tired.",
+    "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
+}
 EXAMPLES = {
     "en": {
-        "long-distance": "The man in the red jacket who was standing near the old bridge made the work more difficult.",
-        "anaphora": "The dog did not cross the street because it was too tired.",
-        "structure": "The law will never be perfect, but its application should be just.",
+        "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
+        "anaphora": ("The mother took her child to the park.", ["her", "mother"]),
+        "structure": ("The law will never be perfect, but its application should be just.", None),
     },
     "de": {
-        "long-distance": "Der Mann mit der roten Jacke, der an der alten Brücke gewartet hat, ruft seinen Freund an.",
-        "anaphora": "Der Hund ging nicht über die Straße, weil er zu müde war.",
-        "structure": "Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.",
+        "long-distance": ("Das Kind hat gestern in der Schule ein langes Buch gelesen.", ["hat", "gelesen"]),
+        "anaphora": ("Die Mutter brachte ihr Kind in den Park.", ["ihr", "Mutter"]),
+        "structure": ("Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.", None),
     },
 }
 ABOUT = {
@@ -51,13 +56,16 @@ def model_answer(opened: Opened, live: bool = True) -> dict[str, Any]:
     """Everything about a checkpoint that does not depend on a sentence."""
     model, generation = opened.model, opened.model.generation_config
     source, target = opened.languages
-    examples = EXAMPLES.get(source or "", EXAMPLES["en"])
+    language = source if source in EXAMPLES else "en"
     return {
         "name": opened.name,
         "source_language": source,
         "target_language": target,
-        "example": examples["anaphora"],
-        "examples": [{"id": name, "text": text, "about": ABOUT[name]} for name, text in examples.items()],
+        "example": OPENING[language],
+        "examples": [
+            {"id": name, "text": text, "about": ABOUT[name], "words": words}
+            for name, (text, words) in EXAMPLES[language].items()
+        ],
         "config": config_answer(model.config),
         "parameters": asdict(parameter_tree(model)),
         "training": training_answer(opened),

@@ -25,7 +25,7 @@ def export(
     texts: Sequence[str] = (),
     progress: Callable[[str], object] = lambda text: None,
 ):
-    """Writes the copy, whole or not at all. `texts` are by default the examples; `progress` is told of each.
+    """Writes the copy, whole or not at all. `texts` are by default the model's examples; `progress` is told of each.
 
     Raises:
         FileExistsError: the folder is there and not empty.
@@ -34,7 +34,7 @@ def export(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already, and not empty: name a new folder.")
     model = model_answer(opened, live=False)
-    texts = list(texts) or [example["text"] for example in model["examples"]]
+    texts = list(texts) or [model["example"], *(example["text"] for example in model["examples"])]
     with whole_folder(folder) as copy:
         shutil.copytree(page, copy, dirs_exist_ok=True)
         index = copy / "index.html"  # whose first element says that there is no server

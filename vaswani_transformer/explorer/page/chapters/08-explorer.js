@@ -1,7 +1,284 @@
-import { prose } from "../lib/dom.js";
+import { headColour } from "../lib/colours.js";
+import { attentionPicker, button, checkbox, slider } from "../lib/controls.js";
+import { el, number, percent, prose, shown } from "../lib/dom.js";
+import { figure } from "../lib/figure.js";
+import { ATTENTIONS, isSameHead, longHeadName, maskOf, mostTellingHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
+import { links } from "../lib/links.js";
+import { roving } from "../lib/roving.js";
+import { save, standalone } from "../lib/save.js";
+import { thumbnail } from "../lib/thumbnails.js";
 
-export default { id: "explorer", number: 8, title: "The attention explorer", paper: "Figures 3 to 5", render };
+export default { id: "explorer", number: 8, title: "The attention explorer", paper: "section 4 and Figures 3 to 5", render };
+
+const TEXT = String.raw`
+<p>The paper ends with three pictures of attention: a verb that finds the words that complete it across a long gap, a pronoun that finds
+  the noun it stands for, heads that follow the build of a sentence. Those came from the fifth of six encoder layers of a model trained
+  on millions of sentence pairs. Here are the same pictures from the model on this page, whichever it is: the buttons open a sentence
+  at the head where the effect is strongest, which is not to say that it is strong.</p>
+<p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights, one
+  below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and by then
+  that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;
+
+const OVERVIEW = String.raw`
+<p>Every attention of the model at once. Diagonals are heads that go by position; upright stripes are tokens that everybody looks at;
+  what looks irregular goes by the words. Choose one to open it above.</p>`;
+
+const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figure 4: a pronoun", structure: "Figure 5: structure" };
 
 function render(root, state) {
-  root.append(prose(String.raw`<p>To be written.</p>`));
+  root.append(prose(TEXT));
+  const settings = { isAll: false, temperature: 1, pending: null, remark: null };
+  state.on("run", () => {
+    settings.remark = null;
+    if (settings.pending && state.run.request.text === settings.pending.text) openExample(state, settings);
+    settings.pending = null;
+  });
+  const main = figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
+    caption:
+      "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. With all heads " +
+      "at once each head has its colour.",
+  });
+  root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
+  figure(root, state, {
+    on: ["run", "select"],
+    wide: true,
+    draw: (body) => drawOverview(body, state),
+    caption:
+      "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. The strongest colour is " +
+      "the largest weight of that head.",
+  });
+}
+
+// The paper's figures --------------------------------------------------------------------------------------------------
+
+function exampleButtons(state, settings, redraw) {
+  const open = (example) => {
+    settings.pending = example;
+    if (state.run.request.text === example.text) {
+      openExample(state, settings);
+      settings.pending = null;
+      redraw();
+      return;
+    }
+    document.getElementById("text").value = example.text; // as if the reader had written it
+    document.getElementById("sentence").requestSubmit();
+  };
+  return el(
+    "div",
+    { class: "controls examples", role: "group", "aria-label": "The paper's figures from our weights" },
+    state.model.examples.map((example) =>
+      button(FIGURES[example.id] ?? example.id, () => open(example), {
+        "data-example": example.id,
+        "data-key": `example ${example.id}`,
+        title: example.about,
+      }),
+    ),
+  );
+}
+
+/** Goes to the head where an example's phenomenon shows best. */
+function openExample(state, settings) {
+  const { pending: example } = settings;
+  const link = example.words ? strongestLink(state, example.words) : null;
+  const found = link ?? mostTellingHead(state);
+  settings.isAll = false;
+  settings.temperature = 1;
+  if (!found) return;
+  settings.remark = { place: found.place, text: link ? linkRemark(state, link) : headRemark(state, found) };
+  state.select({ ...found.place, token: link ? link.row : null });
+}
+
+const headsOf = (state) => state.size("encoder").layers * state.size("encoder").heads;
+
+function linkRemark(state, { row, column, weight }) {
+  const { tokens } = state.run.source;
+  const even = 1 / tokens.length;
+  const pair = `from “${shown(tokens[row])}” to “${shown(tokens[column])}”`;
+  if (weight < 2 * even)
+    return (
+      `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, ` +
+      `and ${percent(even)} would be an even share: this model does not show the effect here.`
+    );
+  const share = `${percent(weight)} of its weight, where an even share would be ${percent(even)}`;
+  return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${share}.`;
+}
+
+function headRemark(state, { row, column, link }) {
+  const { tokens } = state.run.source;
+  return (
+    `Of the encoder's ${headsOf(state)} heads this one tells most about pairs of words that do not stand side by side; ` +
+    `the clearest is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`
+  );
+}
+
+// The explorer ---------------------------------------------------------------------------------------------------------
+
+function drawExplorer(body, state, settings, redraw) {
+  const [plot, about] = [el("div", { class: "plot" }), el("div", {})];
+  const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
+  const drawPlot = () => showLinks(state, settings, plot, readout, about);
+  const saveButton = button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), {
+    id: "explorer-save",
+    "data-key": "save",
+  });
+  body.append(
+    exampleButtons(state, settings, redraw),
+    attentionPicker(state, { heads: !settings.isAll }),
+    el("div", { class: "controls" }, allHeads(settings, redraw), temperature(settings, drawPlot)),
+    el(
+      "div",
+      { class: "side-by-side explorer" },
+      plot,
+      el("div", { class: "panel" }, about, readout, remarkOf(state, settings), saveButton),
+    ),
+  );
+  drawPlot();
+}
+
+function allHeads(settings, redraw) {
+  const onChange = (isAll) => {
+    settings.isAll = isAll;
+    redraw();
+  };
+  return checkbox({ name: "all heads at once", value: settings.isAll, onChange });
+}
+
+/** A slider that draws the plot only: it would lose the pointer if it were drawn again itself. */
+function temperature(settings, drawPlot) {
+  const onChange = (value) => {
+    settings.temperature = value;
+    drawPlot();
+  };
+  return slider({ name: "temperature", key: "explorer temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, onChange });
+}
+
+/** What was said of the head that an example has opened, as long as it is that head that is shown. */
+function remarkOf({ selection }, { remark }) {
+  if (!remark || !isSameHead(remark.place, selection)) return null;
+  return el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text);
+}
+
+const HINT = "Point at a word to see where it looks; a click holds it.";
+const COLUMNS = { encoder: ["source", "source"], self_attn: ["translation", "translation"], cross_attn: ["translation", "source"] };
+
+function showLinks(state, settings, plot, readout, about) {
+  const place = state.selection;
+  const { rows, columns } = state.tokens();
+  const heads = headsShown(state, settings);
+  const selected = place.token !== null && place.token < rows.length ? place.token : null;
+  const [rowName, columnName] = place.stack === "encoder" ? COLUMNS.encoder : COLUMNS[place.kind];
+  const onSelect = (token) => state.select({ token: token === selected ? null : token });
+  const onShow = (row) => (readout.textContent = row === null ? HINT : looks(row, rows, columns, heads));
+  const label = `${titleOf(place, settings)}: who looks where`;
+  plot.replaceChildren();
+  links(plot, { rows, columns, rowName, columnName, heads, selected, label, onSelect, onShow });
+  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(heads) : measured(state, place));
+}
+
+/** The chosen head, or all of its layer: [{name, colour, weights}]. */
+function headsShown(state, { isAll, temperature }) {
+  const place = state.selection;
+  const chosen = isAll ? Array.from({ length: state.size(place.stack).heads }, (_, head) => head) : [place.head];
+  const weights = (head) => weightsOf(state, { ...place, head }, temperature);
+  return chosen.map((head) => ({ name: `head ${head + 1}`, colour: headColour(head), weights: weights(head) }));
+}
+
+const titleOf = (place, { isAll }) =>
+  isAll ? longHeadName({ ...place, head: 0 }).replace(/, head 1$/, ", all heads") : longHeadName(place);
+
+const legend = (heads) =>
+  el(
+    "p",
+    { class: "note legend" },
+    heads.map(({ name, colour }) => {
+      const swatch = el("span", { class: "swatch" });
+      swatch.style.background = colour;
+      return el("span", {}, swatch, name);
+    }),
+  );
+
+function measured(state, place) {
+  const { label, measures } = roleOf(state.run, place);
+  const name = label ? `“${label}”; entropy` : "Entropy";
+  return el("p", { class: "note" }, `${name} ${number(measures.entropy)} bits, mean distance ${number(measures.reach)} tokens.`);
+}
+
+/** Where a token looks, in a sentence. */
+function looks(row, rows, columns, heads) {
+  const mean = columns.map((_, c) => heads.reduce((sum, { weights }) => sum + weights.at(row, c), 0) / heads.length);
+  const order = mean
+    .map((weight, c) => ({ weight, c }))
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, 3);
+  const parts = order
+    .filter(({ weight }) => weight >= 0.005)
+    .map(({ weight, c }) => `“${shown(columns[c])}” (${percent(weight)})`)
+    .join(", ");
+  return `“${shown(rows[row])}” looks at ${parts}${heads.length > 1 ? ", on average over the heads" : ""}.`;
+}
+
+/** The figure's title: sentence, checkpoint, layer and head. */
+function saveFigure(state, settings, svg) {
+  const { run, model, selection } = state;
+  const sentence = selection.stack === "encoder" ? `“${run.source.text}”` : `“${run.source.text}” → “${run.target.text}”`;
+  const temperature = settings.temperature === 1 ? "" : `, temperature ${number(settings.temperature)}`;
+  const title = `${sentence} ${model.name}, ${titleOf(selection, settings)}${temperature}. Lines: attention weights.`;
+  const { stack, kind, layer, head } = selection;
+  save(standalone(svg, title), `attention-${stack}-${kind.replace("_attn", "")}-${layer + 1}${settings.isAll ? "" : `-${head + 1}`}.svg`);
+}
+
+// All layers and heads -------------------------------------------------------------------------------------------------
+
+function drawOverview(body, state) {
+  const grids = el(
+    "div",
+    { class: "overviews" },
+    ATTENTIONS.map((attention) => overview(state, attention)),
+  );
+  grids.style.setProperty("--heads", Math.max(state.size("encoder").heads, state.size("decoder").heads));
+  body.append(grids);
+}
+
+function overview(state, { stack, kind, name }) {
+  const { layers, heads } = state.size(stack);
+  const { selection } = state;
+  const cells = [];
+  const grid = el("div", { class: "overview", role: "group", "aria-label": `${name}; arrow keys move, Enter opens` });
+  grid.style.setProperty("--heads", heads);
+  grid.append(el("span"), ...Array.from({ length: heads }, (_, head) => el("span", { class: "note" }, String(head + 1))));
+  for (let layer = 0; layer < layers; layer++) {
+    grid.append(el("span", { class: "note" }, String(layer + 1)));
+    for (let head = 0; head < heads; head++) {
+      const place = { stack, kind, layer, head };
+      const isSelected = isSameHead(place, selection);
+      const open = () => state.select({ ...place, token: stack === selection.stack && kind === selection.kind ? selection.token : null });
+      const weights = weightsOf(state, place);
+      const cell = el(
+        "button",
+        {
+          type: "button",
+          click: open,
+          class: "cell",
+          "aria-pressed": String(isSelected),
+          title: roleOf(state.run, place).label || null,
+          "aria-label": `${longHeadName(place)}${roleOf(state.run, place).label ? `, ${roleOf(state.run, place).label}` : ""}`,
+          "data-key": `cell ${stack} ${kind} ${layer} ${head}`,
+        },
+        thumbnail(weights, { masked: maskOf(state, place), largest: weights.data.reduce((a, x) => Math.max(a, x), 0) }),
+      );
+      cells.push(cell);
+      grid.append(cell);
+    }
+  }
+  roving(cells, {
+    columns: heads,
+    current: Math.max(
+      0,
+      cells.findIndex((cell) => cell.getAttribute("aria-pressed") === "true"),
+    ),
+  });
+  return el("div", {}, el("h4", {}, name), el("div", { class: "scroller" }, grid));
 }

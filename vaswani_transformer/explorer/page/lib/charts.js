@@ -38,8 +38,8 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
     svg.append("circle").attr("cx", across(mark.x)).attr("cy", up(mark.y)).attr("r", 5).attr("fill", paint(mark.colour));
     if (mark.text) svg.append("text").attr("x", across(mark.x) + (isLate ? -9 : 9)).attr("y", Math.max(11, up(mark.y) - 7)).attr("text-anchor", isLate ? "end" : "start").attr("class", "mark").text(mark.text);
   }
-  const legend = el("p", { class: "note legend" }, series.map(({ name, colour: c }) => {
-    const swatch = el("span", { class: "swatch" });
+  const legend = el("p", { class: "note legend" }, series.map(({ name, colour: c, dashed }) => {
+    const swatch = el("span", { class: dashed ? "swatch dashed" : "swatch" });
     swatch.style.background = paint(c);
     return el("span", {}, swatch, `${name} `);
   }));
