@@ -79,7 +79,7 @@ def test_a_truncated_file_is_an_error(tmp_path, cut):
     torch.save({"model": {"weight": torch.randn(50, 50)}}, tmp_path / "whole.pt")
     data = (tmp_path / "whole.pt").read_bytes()
     (tmp_path / "part.pt").write_bytes(data[:cut])
-    with pytest.raises(ConversionError, match="damaged"):
+    with pytest.raises(ConversionError, match="damaged|is empty"):
         load_pickle(tmp_path / "part.pt")
 
 
