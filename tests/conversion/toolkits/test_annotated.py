@@ -114,5 +114,5 @@ def test_a_file_that_is_cut_off_is_refused(changed, kept):
     folder = changed()
     path = folder / "model.pt"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ConversionError, match="damaged"):
+    with pytest.raises(ConversionError, match="damaged|is empty"):
         convert(folder)
