@@ -75,7 +75,3 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
 
 if __name__ == "__main__":
     main()
-
-
-if __name__ == "__main__":
-    main()

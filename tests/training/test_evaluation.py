@@ -276,9 +276,9 @@ def test_evaluation_says_what_is_wrong_before_it_translates(run, tmp_path, monke
 def test_evaluation_of_what_is_no_model(run, tmp_path):
     test = write_tsv(tmp_path / "t.tsv", PAIRS.items())
     (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
-    for model, message in (("no-such-model", "There is no checkpoint 'no-such-model'"), (tmp_path, "Cannot load")):
+    for model, message in (("no-such-model", "There is no checkpoint called 'no-such-model'"), (tmp_path, "Cannot load")):
         status, _, err = run(evaluate, model, "--tsv", test)
-        assert status == 2 and message in err
+        assert status == 1 and message in err
 
 
 def test_the_language_of_tokenised_scores_must_be_known(run, tmp_path):
@@ -286,7 +286,7 @@ def test_the_language_of_tokenised_scores_must_be_known(run, tmp_path):
     model = shutil.copytree(tiny_checkpoint(), tmp_path / "model")
     (model / "about.json").unlink()
     status, _, err = run(evaluate, model, "--tsv", test, "--paper-bleu")
-    assert status == 2 and "needs --target-language" in err
+    assert status == 1 and "needs --target-language" in err
     status, out, _ = run(evaluate, model, "--tsv", test, "--paper-bleu", "--target-language", "fr", "--resamples", 0)
     assert status == 0 and PAPER in out
 
@@ -386,11 +386,11 @@ def test_the_last_checkpoints_of_a_run(run, tmp_path):
     for arguments, message in (
         ([tmp_path / "run"], "say how many of them with --last N"),
         ([tmp_path / "run", "--last", 5], "has 4 checkpoints"),
-        ([tmp_path / "run", "--last", 0], "--last must be from 1 to 4"),
+        ([tmp_path / "run", "--last", 0], "--last: must be 1 or more"),
         ([tmp_path / "run", tmp_path / "run", "--last", 1], "nothing else"),
     ):
         status, _, err = run(average, tmp_path / "other.safetensors", *arguments)
-        assert status == 2 and message in err
+        assert status > 0 and message in err
 
 
 def test_averaging_names_what_is_wrong(run, tmp_path):
@@ -682,7 +682,7 @@ def test_released_weights_are_half_as_large_and_load_whole(tmp_path):
 
 def test_release_names_what_is_not_there(run, tmp_path):
     status, _, err = run(release, "card", tmp_path, tmp_path)
-    assert status == 2 and "training.json" in err
+    assert status == 1 and "training.json" in err
 
 
 @pytest.mark.parametrize("module", [evaluate, average, tokenizer, release])
