@@ -24,7 +24,7 @@ import sacrebleu
 from tqdm import tqdm
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.files import check_writable
 
 from .files import read_lines, whole_file
@@ -172,8 +172,12 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
     sets.add_argument("--recipe", type=Path, help="the recipe's test sets")
     sets.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
     sets.add_argument("--tsv", type=Path, action="append", default=[], help="a TSV file, .xz and .gz too; repeatable")
-    sets.add_argument("--source-column", type=int, default=0, metavar="I", help="of --tsv, from 0; default: 0")
-    sets.add_argument("--target-column", type=int, default=1, metavar="I", help="of --tsv, from 0; default: 1")
+    sets.add_argument(
+        "--source-column", type=whole_number_or_zero, default=0, metavar="I", help="of --tsv, from 0; default: 0"
+    )
+    sets.add_argument(
+        "--target-column", type=whole_number_or_zero, default=1, metavar="I", help="of --tsv, from 0; default: 1"
+    )
     sets.add_argument("--source", type=Path, help="a text file, one sentence a line")
     sets.add_argument("--reference", type=Path, help="its translation, line by line")
     scores = parser.add_argument_group("scores; sacreBLEU (cased, 13a) and chrF are always given")
@@ -187,7 +191,11 @@ def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentPar
         "--target-language", metavar="CODE", help="for these two, e.g. de; default: as the recipe or the model says"
     )
     scores.add_argument(
-        "--resamples", type=int, default=RESAMPLES, metavar="N", help=f"of the bootstrap, or 0; default: {RESAMPLES}"
+        "--resamples",
+        type=whole_number_or_zero,
+        default=RESAMPLES,
+        metavar="N",
+        help=f"of the bootstrap, or 0; default: {RESAMPLES}",
     )
     search = parser.add_argument_group("translation")
     search.add_argument("--beams", type=whole_number, metavar="N", help="default: the model's own; the paper's is 4")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer.catalogue import resolve
-from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.files import check_writable
 
 from .evaluate import evaluate_pairs
@@ -160,12 +160,18 @@ def make_parser(module: str, description: str, learning_rate: float) -> argparse
     )
     parser.add_argument("--checkpoint", default="mini-en-de", help="a shipped one's name, a folder or a Hub id")
     parser.add_argument("--data", type=Path, required=True, help="a file of columns separated by tabs; .xz and .gz too")
-    parser.add_argument("--source-column", type=int, default=0)
-    parser.add_argument("--target-column", type=int, default=1)
-    parser.add_argument("--tag-column", type=int, help="with --tag: only lines whose tag is one of these")
+    parser.add_argument("--source-column", type=whole_number_or_zero, default=0)
+    parser.add_argument("--target-column", type=whole_number_or_zero, default=1)
+    parser.add_argument(
+        "--tag-column", type=whole_number_or_zero, help="with --tag: only lines whose tag is one of these"
+    )
     parser.add_argument("--tag", nargs="+")
-    parser.add_argument("--held-out", type=int, default=500, help="pairs to score before and after, not trained on")
-    parser.add_argument("--max-length", type=int, default=100, help="of either side, in tokens; longer pairs are left")
+    parser.add_argument(
+        "--held-out", type=whole_number_or_zero, default=500, help="pairs to score before and after, not trained on"
+    )
+    parser.add_argument(
+        "--max-length", type=whole_number, default=100, help="of either side, in tokens; longer pairs are left"
+    )
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--max-steps", type=int, default=-1, help="instead of --epochs")
     parser.add_argument("--batch-size", type=whole_number, default=128, help="sentences")

@@ -99,6 +99,8 @@ def test_tokenised_scores_are_shown_when_asked_for(run, tmp_path):
         (["--source", "two.txt"], "--source needs --reference"),
         ([], "give --recipe, --tsv, or --source and --reference"),
         (["--tsv", "good.tsv", "--source-column", "7"], "good.tsv, line 1"),
+        (["--tsv", "good.tsv", "--source-column", "-1"], "--source-column: must be 0 or more, not -1"),
+        (["--tsv", "good.tsv", "--resamples", "-1"], "--resamples: must be 0 or more, not -1"),
         (["--tsv", "good.tsv", "--device", "cuda:99"], "--device cpu"),
         (["--tsv", "good.tsv", "--batch-size", "0"], "--batch-size: must be 1 or more"),
         (["--tsv", "good.tsv", "--output", "."], "is a folder, not a file"),
