@@ -22,8 +22,9 @@ POSITIONS = 128  # that are shown
 CONFIG = (
     "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads",
     "decoder_attention_heads", "d_k", "d_v", "vocab_size", "decoder_vocab_size", "norm_position",
-    "decoder_norm_position", "position_encoding", "position_layout", "label_smoothing", "dropout",
-    "activation_function", "share_embeddings", "max_position_embeddings",
+    "decoder_norm_position", "position_encoding", "position_layout", "label_smoothing", "label_smoothing_type",
+    "dropout", "attention_dropout", "activation_dropout", "activation_function", "share_embeddings",
+    "max_position_embeddings",
 )  # fmt: skip
 
 # The sentence that the page opens with, and sentences that show what the paper's Figures 3 to 5 show: a long-distance
@@ -155,6 +156,7 @@ def run_answer(opened: Opened, run_id: str, request: dict, inspection: Inspectio
             "outputs": tokens_answer(inspection.outputs),
         },
         "log_probs": inspection.log_probs.tolist(),
+        "mean_log_probs": inspection.mean_log_probs.tolist(),
         "log_prob": inspection.log_prob,
         "score": inspection.score,
         "alternatives": [

@@ -52,7 +52,10 @@ def test_the_checkpoints_are_named_and_the_given_one_is_current(client, shelf):
 def test_the_model_is_described(client, shelf):
     answer = client.get("/api/model", params={"checkpoint": ABOUT["name"]}).json()
     assert answer == client.get("/api/model").json()
+    config = shelf.open().model.config
     assert answer["config"]["d_model"] == 32 and answer["config"]["d_k"] == 16
+    for name in ("label_smoothing_type", "dropout", "attention_dropout", "activation_dropout"):
+        assert answer["config"][name] == getattr(config, name)
     assert answer["parameters"]["count"] == shelf.open().model.num_parameters()
     assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
     assert answer["limits"] == {"source_tokens": 100, "beams": 8}
@@ -73,6 +76,7 @@ def test_a_run_is_the_librarys_inspection(client, shelf):
     settings = {"beams": 4, "alpha": 0.6, "off": [], "causal": True}
     assert run["request"] == {"checkpoint": ABOUT["name"], "text": SENTENCE, **settings}
     assert run["log_probs"] == pytest.approx(wanted.log_probs.tolist(), abs=1e-5)
+    assert run["mean_log_probs"] == pytest.approx(wanted.mean_log_probs.tolist(), abs=1e-5)
     assert run["log_prob"] == pytest.approx(sum(run["log_probs"]), abs=1e-5)
     assert run["score"] == pytest.approx(run["search"]["finished"][0]["score"], abs=1e-4)
     assert run["search"]["finished"][0]["text"] == run["target"]["text"]

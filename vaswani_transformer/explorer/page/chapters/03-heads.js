@@ -1,4 +1,4 @@
-import { Asking } from "../lib/asking.js";
+import { asked } from "../lib/asked.js";
 import { bars } from "../lib/charts.js";
 import { headColour } from "../lib/colours.js";
 import { attentionPicker, button } from "../lib/controls.js";
@@ -35,18 +35,31 @@ const RANKING = String.raw`
 
 function render(root, state) {
   root.append(prose(TEXT));
-  const settings = { off: [] };
-  const without = new Asking(() => all.redraw());
-  const each = new Asking(() => ranking.redraw(), 0);
+  const settings = { off: [], now: null, each: null }; // now: the run without those that are off; each: the answer on every head
+  const without = asked({ words: "Translating without them …" });
+  const each = asked({ delay: 0 });
   state.on("run", () => {
-    settings.off = [];
-    without.forget();
-    each.forget();
+    Object.assign(settings, { off: [], now: null, each: null });
+    without.drop();
+    each.drop();
   });
+  const change = (off) => {
+    const use = (now) => {
+      settings.now = now;
+      all.redraw();
+    };
+    settings.off = off;
+    if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }), use, () => use(null));
+    else {
+      without.drop();
+      settings.now = null;
+    }
+    all.redraw();
+  };
   const all = figure(root, state, {
     on: ["run", "select"],
     wide: true,
-    draw: (body) => drawAll(body, state, settings, without),
+    draw: (body) => drawAll(body, state, settings, without, change),
     caption:
       "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; " +
       "its switch takes it out of the model.",
@@ -64,7 +77,7 @@ function render(root, state) {
   const ranking = figure(root, state, {
     on: ["run", "select"],
     wide: true,
-    draw: (body) => drawRanking(body, state, each),
+    draw: (body) => drawRanking(body, state, settings, each, () => ranking.redraw()),
     caption:
       "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation " +
       "more likely without the head.",
@@ -73,21 +86,15 @@ function render(root, state) {
 
 // All heads of a layer, and the translation without some ---------------------------------------------------------------
 
-function drawAll(body, state, settings, without) {
+function drawAll(body, state, settings, without, change) {
   const { stack, kind, layer } = state.selection;
   const { heads } = state.size(stack);
-  const change = (off) => {
-    settings.off = off;
-    if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }));
-    else without.forget();
-    without.onChange();
-  };
   const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
   const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour is a weight of ${number(largest)}.`);
-  body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings.off, without, change));
+  body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings, without, change));
 }
 
 function sizes(state, heads) {
@@ -142,17 +149,11 @@ function lookButton(state, place, largest) {
 }
 
 /** The translation with all heads, and without those that are off. */
-function outcome(state, off, { answer, problem, isBusy }, change) {
-  const now = off.length ? answer : null;
-  const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, problem || verdict(state, off, now, isBusy));
+function outcome(state, { off, now }, without, change) {
+  const words = without.isBusy ? "" : verdict(state, off, now);
+  const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, words);
   const table = el("div", { class: "scroller" }, comparison(state, now));
-  return el(
-    "div",
-    { class: "outcome", id: "heads-outcome", "aria-busy": String(isBusy) },
-    off.length ? chipsOf(off, change) : null,
-    table,
-    note,
-  );
+  return el("div", { class: "outcome", id: "heads-outcome" }, off.length ? chipsOf(off, change) : null, table, without.status, note);
 }
 
 /** A table of the run, and of the run `now` where there is one. */
@@ -181,9 +182,9 @@ function chipsOf(off, change) {
   return el("div", { class: "tokens", role: "group", "aria-label": "Heads that are off" }, el("span", {}, "off:"), chips, all);
 }
 
-function verdict(state, off, now, isBusy) {
+function verdict(state, off, now) {
   if (!off.length) return "Every head is at work.";
-  if (isBusy || !now) return "Translating without them…";
+  if (!now) return ""; // the status says why
   const difference = now.log_prob - state.run.log_prob;
   const change = `log P ${difference < 0 ? "falls" : "rises"} by ${number(Math.abs(difference))}`;
   return now.target.text === state.run.target.text
@@ -249,18 +250,18 @@ function described(label, names, measures) {
 
 const SHOWN = 8;
 
-function drawRanking(body, state, each) {
-  const { answer, isBusy, problem } = each;
-  const ask = () => each.ask(() => state.source.heads(state.run));
-  const text = problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : "");
-  body.append(
-    el(
-      "div",
-      { class: "controls" },
-      button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank", "aria-disabled": String(isBusy) }),
-      el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, text),
-    ),
-  );
+function drawRanking(body, state, settings, each, redraw) {
+  const ask = () => {
+    if (each.isBusy) return;
+    each.ask(() => state.source.heads(state.run), (answer) => {
+      settings.each = answer;
+      redraw();
+    });
+  };
+  const answer = settings.each;
+  const result = el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, answer ? summary(state, answer) : "");
+  const start = button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank" });
+  body.append(el("div", { class: "controls" }, start, each.status, result));
   if (!answer) return;
   const drops = answer.map((one) => ({ ...one, drop: state.run.log_prob - one.log_prob_of_original }));
   const largest = Math.max(...drops.map(({ drop }) => Math.abs(drop)));

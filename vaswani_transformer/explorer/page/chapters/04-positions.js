@@ -1,9 +1,9 @@
 // Chapter 4: what tells the model where a word stands (section 3.5).
+import { asked } from "../lib/asked.js";
 import { bars, lineChart } from "../lib/charts.js";
 import { button, choice, slider, tokenRow } from "../lib/controls.js";
-import { Problem } from "../lib/data.js";
 import { count, el, formula, number, prose } from "../lib/dom.js";
-import { figure } from "../lib/figure.js";
+import { figure, keepFocus } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { columnsOf, fitError, frequencies, rotationError, sinusoids, turn } from "../lib/positions.js";
 import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
@@ -49,10 +49,11 @@ const FACES = 8; // clocks
 
 function render(root, state) {
   const settings = { token: 1, stack: "encoder", row: 40, shift: 3, position: 5, pair: 0, measure: "dot product" };
-  const beyond = { answer: null, problem: null, isAsked: false };
+  const beyond = { answer: null, question: asked({ delay: 0 }) };
   state.on("run", () => {
     Object.assign(settings, { token: 1, stack: "encoder" });
-    Object.assign(beyond, { answer: null, problem: null, isAsked: false });
+    beyond.answer = null;
+    beyond.question.drop();
   });
   root.append(prose(TEXT));
   figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
@@ -92,13 +93,6 @@ function noteOf(state) {
 const NONE = "This checkpoint adds nothing: all that it can know of the order comes through the decoder's mask.";
 
 // What is added -------------------------------------------------------------------------------------------------------
-
-/** Does `redraw`, and focuses what had the focus before, drawn anew. */
-function keepFocus(root, redraw) {
-  const focused = document.activeElement?.dataset?.key;
-  redraw();
-  if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-}
 
 function drawSum(body, state, settings) {
   const [place, angle] = [el("div"), el("p", { class: "note", id: "position-angle", "aria-live": "polite" })];
@@ -330,20 +324,16 @@ function showSimilarity(root, maps, settings) {
 // Beyond --------------------------------------------------------------------------------------------------------------
 
 function drawBeyond(body, state, beyond, redraw) {
-  if (beyond.answer) return showBeyond(body, beyond.answer);
-  const ask = async () => {
-    const { run } = state;
-    Object.assign(beyond, { isAsked: true, problem: null });
-    redraw();
-    const change = await state.source.beyond(run).then((answer) => (answer.problem ? { problem: answer.problem } : { answer }),
-      (error) => ({ problem: error instanceof Problem ? error.message : `Something in this page went wrong: ${error.message}` }));
-    if (state.run !== run) return; // another sentence since
-    Object.assign(beyond, change, { isAsked: false });
-    redraw();
+  const { answer, question } = beyond;
+  if (answer) return showBeyond(body, answer);
+  const ask = () => {
+    if (question.isBusy) return;
+    question.ask(() => state.source.beyond(state.run), (answer) => {
+      beyond.answer = answer;
+      redraw();
+    });
   };
-  const text = beyond.isAsked ? "Computing…" : "Repeat the sentence up to 8 times";
-  body.append(button(text, ask, { disabled: beyond.isAsked, "data-key": "beyond" }));
-  if (beyond.problem) body.append(el("p", { role: "alert", id: "beyond-problem" }, beyond.problem));
+  body.append(button("Repeat the sentence up to 8 times", ask, { "data-key": "beyond" }), question.status);
 }
 
 /** The mean log-probability of a token for each number of copies: [copies, tokens, mean]. */
@@ -353,7 +343,9 @@ function meansOf(points) {
   return [...groups].map(([copies, all]) => [copies, all.length, mean(all)]).sort((a, b) => a[0] - b[0]);
 }
 
-function showBeyond(body, { trained_length: trained, points }) {
+function showBeyond(body, { trained_length: trained, points, problem }) {
+  if (problem) body.append(el("p", { class: "note", id: "beyond-problem" }, problem));
+  if (!points.length) return;
   const means = meansOf(points);
   const [longest, length] = means.at(-1);
   const single = points.filter(({ copies }) => copies === longest).map(({ position, log_prob }) => [position, log_prob]);
