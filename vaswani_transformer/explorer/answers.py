@@ -34,6 +34,7 @@ OPENING = {
     "en": "The dog did not cross the street because it was too tired.",
     "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
 }
+GREETING = {"en": "Hello!", "de": "Hallo!"}  # where learned positions end before that sentence does
 EXAMPLES = {
     "en": {
         "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
@@ -62,7 +63,7 @@ def model_answer(opened: Opened, live: bool = True) -> dict[str, Any]:
         "name": opened.name,
         "source_language": source,
         "target_language": target,
-        "example": OPENING[language],
+        "example": OPENING[language] if fits(opened, OPENING[language]) else GREETING[language],
         "examples": [
             {"id": name, "text": text, "about": ABOUT[name], "words": words}
             for name, (text, words) in EXAMPLES[language].items()
@@ -91,6 +92,14 @@ def config_answer(config: VaswaniConfig) -> dict[str, Any]:
 def source_limit(opened: Opened) -> int:
     longest = opened.model.config.longest_sequence
     return SOURCE_TOKENS if longest is None else min(SOURCE_TOKENS, longest)
+
+
+def fits(opened: Opened, text: str) -> bool:
+    """Whether the checkpoint can write a text, and the page show it."""
+    try:
+        return len(opened.tokenizer(text)["input_ids"]) <= source_limit(opened)
+    except ValueError:  # a character that is not in its vocabulary
+        return False
 
 
 def training_answer(opened: Opened) -> dict[str, Any] | None:

@@ -201,6 +201,7 @@ def ablation_answer(opened: Opened, ablation: Ablation, whole: str) -> dict[str,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
         "chrf_to_original": sacrebleu.sentence_chrf(text, [whole]).score,
+        "changed": text != whole,
     }
 
 

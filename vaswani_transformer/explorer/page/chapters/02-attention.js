@@ -8,9 +8,9 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token asks the others a question. Its question is a <em class="q">query</em>, a row of \(Q\); what the others offer to be
+<p>Each token asks all tokens a question. Its question is a <em class="q">query</em>, a row of \(Q\); what the others offer to be
   found by are <em class="k">keys</em>, the rows of \(K\); and what they hand over when found are <em class="v">values</em>, the rows of
-  \(V\). All three are the same vectors of the stream, seen through three learned matrices.</p>
+  \(V\). In self-attention all three come from the same vectors, through three learned matrices.</p>
 \[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
 <p>Read it from the inside: every query meets every key in a dot product, the products are scaled, a softmax makes each row sum to
   one, and the rows of \(V\) are mixed in these shares. Below are the real matrices of one head. Choose another layer or head,
@@ -28,8 +28,9 @@ function render(root, state) {
     caption: "Every matrix is the model's own for the sentence above. The last one is checked against what the model computed." });
   root.append(el("h3", {}, "What the scaling is for"), prose(SCALING));
   figure(root, state, { on: ["run", "select"], draw: (body) => drawScaling(body, state),
-    caption: "Left: the variance of q·k for random vectors, and (the dot) of this head's real scores. Right: the mean of each row's largest "
-      + "weight after the softmax; the line is for random vectors over as many tokens, the dots for this head." });
+    caption: "Left: the variance of q·k for random vectors, and (the dots) of this head's real scores. Right: each row's largest weight after "
+      + "the softmax, as the mean of all rows; the lines are for random vectors over as many tokens, the dots for this head. What the "
+      + "causal mask hides is left out." });
 }
 
 /** The matrices, between them the controls, which stay where only what follows from them is drawn again. */
@@ -93,11 +94,13 @@ function stepsOf(state, { scaled, temperature }) {
   const masked = (r, c) => isCausal && c > r;
   const factor = scaled ? 1 : Math.sqrt(state.tensor("query").shape.at(-1));
   const scores = state.tensor("scores").part(head).map((x) => x * factor);
-  const [, keys] = scores.shape;
-  const visible = new Tensor(scores.shape, scores.data.map((x, i) => (masked(Math.floor(i / keys), i % keys) ? -Infinity : x)));
-  const weights = softmax(visible, temperature);
+  const weights = softmax(hidden(scores, masked), temperature);
   return { scores, weights, mixed: times(weights, state.tensor("value").part(head)), masked };
 }
+
+/** Scores [T, S] with minus infinity where they are masked. */
+const hidden = (scores, masked) =>
+  new Tensor(scores.shape, scores.data.map((x, i) => (masked(Math.floor(i / scores.shape[1]), i % scores.shape[1]) ? -Infinity : x)));
 
 /** How far the page's result is from the model's. */
 function check(state, mixed, { scaled, temperature }) {
@@ -117,7 +120,8 @@ function sentenceOf(rows, columns, query, weights) {
 
 // The scaling ---------------------------------------------------------------------------------------------------------
 
-const variance = (xs) => {
+const variance = (numbers) => {
+  const xs = numbers.filter(Number.isFinite); // what the mask hides is minus infinity
   const mean = xs.reduce((a, x) => a + x, 0) / xs.length;
   return xs.reduce((a, x) => a + (x - mean) ** 2, 0) / xs.length;
 };
@@ -136,11 +140,15 @@ function randomProducts(width, n, m) {
 }
 
 function drawScaling(body, state) {
-  const scores = state.tensor("scores").part(state.selection.head);
+  const { scores: all, masked } = stepsOf(state, { scaled: true, temperature: 1 });
+  const hide = (tensor) => hidden(tensor, masked);
+  const scores = hide(all);
   const d_k = state.tensor("query").shape.at(-1);
   const unscaled = scores.map((x) => x * Math.sqrt(d_k));
   const widths = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-  const products = widths.map((width) => [width, randomProducts(width, 40, scores.shape[1])]);
+  const [queries, keys] = scores.shape;
+  const isCausal = masked(0, 1);
+  const products = widths.map((width) => [width, hide(randomProducts(width, isCausal ? queries : 40, keys))]);
   const scaledBy = (tensor, width) => softmax(tensor.map((x) => x / Math.sqrt(width)));
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(attentionPicker(state), charts);

@@ -71,7 +71,7 @@ function render(root, state) {
     draw: (body) => drawOne(body, state),
     caption:
       "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. " +
-      "Rare words are the rarest quarter of the sentence's words.",
+      "Rare words: the quarter of the sentence's words that come last in the vocabulary, which begins with the frequent ones.",
   });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
   const ranking = figure(root, state, {
@@ -79,8 +79,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawRanking(body, state, settings, each, () => ranking.redraw()),
     caption:
-      "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation " +
-      "more likely without the head.",
+      "How far log P of the translation falls when one head is off. Blue is a fall; orange is a rise: the model finds the " +
+      "translation more likely without the head.",
   });
 }
 
@@ -269,18 +269,17 @@ function drawRanking(body, state, settings, each, redraw) {
   body.append(el("div", { class: "side-by-side rankings" }, grids), el("h4", {}, "The heads that this translation needs most"));
   ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids[i], state, drops, { stack, kind }, name, largest));
   drawNeeded(body, state, drops, largest);
-  body.append(el("p", { class: "note" }, "* without this head the translation is another one"));
+  body.append(el("p", { class: "note" }, "* Without this head another translation is found. To be quick, these searches have one beam, with and without the head."));
 }
 
 /** The heads without which log P falls most; choosing one goes to it. */
 function drawNeeded(body, state, drops, largest) {
   const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
-  const isSame = ({ text }) => text === state.run.target.text;
   const items = ranked.map((one) => ({
     name: headName(one),
     value: one.drop,
     colour: one.stack,
-    text: `${number(one.drop)}${isSame(one) ? "" : " *"}`,
+    text: `${number(one.drop)}${one.changed ? " *" : ""}`,
   }));
   bars(body, items, { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) });
 }
@@ -308,10 +307,10 @@ function drawGrid(root, state, drops, { stack, kind }, name, largest) {
 }
 
 function summary(state, answer) {
-  const changed = answer.filter(({ text }) => text !== state.run.target.text).length;
+  const changed = answer.filter(({ changed }) => changed).length;
   const worst = answer.reduce((a, b) => (b.log_prob_of_original < a.log_prob_of_original ? b : a));
   return (
     `Without ${headName(worst)} log P falls most, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. ` +
-    `${changed} of ${answer.length} heads change the translation.`
+    `${changed} of ${answer.length} heads change what is translated with one beam.`
   );
 }

@@ -14,11 +14,11 @@ const TEXT = String.raw`
 <p>Attention is a set operation: shuffle the words, and every output is the same, only shuffled too. “The dog bites the man” and “the
   man bites the dog” would be one sentence. So before the first layer each token gets a vector added that says where it stands.
   The paper's has no parameters. Its components come in pairs, a sine and a cosine of one frequency, and the frequencies fall from one
-  radian per word to a ten-thousandth:</p>
+  radian per word to about a ten-thousandth:</p>
 \[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
 <p>It is <em>added</em>, not put beside the embedding: one vector has to carry both, and the layers learn to keep them apart. The paper
-  multiplies embeddings by \(\sqrt{d}\) first, which makes the two about equally long. Choose a token to see what meets what.</p>`;
+  multiplies embeddings by \(\sqrt{d}\) first, which brings both to lengths of one order. Choose a token to see the two and their sum.</p>`;
 
 const CLOCKS = String.raw`
 <p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
@@ -40,8 +40,8 @@ const SIMILARITY = String.raw`
   far words are told apart.</p>`;
 
 const BEYOND = String.raw`
-<p>A formula has a value at every position, so the paper's authors hoped for sentences longer than any in training. Having a value is
-  not the same as being understood, though. Here the sentence and its translation are repeated, twice, three times, up to eight, and the
+<p>A formula has a value at every position, so the authors hoped that it would carry over to sentences longer than any in training. Having a value
+  is not the same as being understood, though. Here the sentence and its translation are repeated, twice, three times, up to eight, and the
   model says how probable it finds the translation.</p>`;
 
 const SHOWN = 128; // positions, where the model has no table to show
@@ -70,7 +70,7 @@ function render(root, state) {
   root.append(el("h3", {}, "Beyond the lengths it knows"), prose(BEYOND));
   const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
     caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
-      + "the positions' fault alone. The dashed line is the longest translation in training." });
+      + "the positions' fault alone. The dashed line, where it is in reach, is the longest translation in training." });
 }
 
 const kindOf = (state) => state.model.config.position_encoding;
@@ -146,7 +146,7 @@ function angleText(embedding, position, [first, second, sum]) {
   const angle = Math.round((Math.acos(cosine) * 180) / Math.PI);
   const result = `Lengths ${number(first)} and ${number(second)} at an angle of ${angle}° give ${number(sum)}.`;
   const isNearlyRight = Math.abs(cosine) < 0.25;
-  return isNearlyRight ? `${result} Near to a right angle, as most vectors are in so many dimensions: neither hides the other.` : result;
+  return isNearlyRight ? `${result} Nearly a right angle, as between most vectors of so many dimensions: neither hides the other.` : result;
 }
 
 // The rotation --------------------------------------------------------------------------------------------------------

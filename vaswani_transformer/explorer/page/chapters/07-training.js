@@ -8,7 +8,7 @@ export default { id: "training", number: 7, title: "Training", paper: "section 5
 
 const SCHEDULE = String.raw`
 <p>At its start a Transformer is easily thrown off course: Adam divides every step by the size of the gradients that it has seen, and
-  it has hardly seen any. So the paper begins with tiny steps and lets them grow in proportion to the step's number; after
+  it has hardly seen any. The paper begins with tiny steps and lets them grow in proportion to the step's number; after
   \(\mathit{warmup\_steps}\) of them they shrink with its square root:</p>
 \[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \qquad (3)\]
 <p>The two lines cross at the end of the warm-up, where the rate is highest: \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider
@@ -28,7 +28,7 @@ const SMOOTHING = String.raw`
 
 const DROPOUT = String.raw`
 <p>Dropout sets each number of a vector to zero with probability \(P_{drop}\), at random and anew at every step, and divides the rest by
-  \(1 - P_{drop}\), so that the sum stays the same on average. The paper has it in three places: on what enters the encoder, on what
+  \(1 - P_{drop}\), so that each number stays the same on average. The paper has it in three places: on what enters the encoder, on what
   enters the decoder, and on what every sub-layer gives, before it is added to the stream. Only in training: everything else on this
   page is computed without it.</p>`;
 

@@ -22,6 +22,7 @@ export function figure(root, state, { caption = "", on = ["run"], draw, wide = f
   const update = () => {
     if (!isDirty || !isNear || !state.run) return;
     isDirty = false;
+    body.removeAttribute("data-stale");
     keepFocus(body, () => {
       body.replaceChildren();
       draw(body);
@@ -29,6 +30,7 @@ export function figure(root, state, { caption = "", on = ["run"], draw, wide = f
   };
   const redraw = () => {
     isDirty = true;
+    body.setAttribute("data-stale", ""); // out of sight it stays so, and what plays in it has to stop
     update();
   };
   for (const event of [...on, "theme"]) state.on(event, redraw);
