@@ -203,7 +203,7 @@ def only_page(browser, server) -> Page:
 
 @pytest.fixture
 def page_at(browser, only_page):
-    """Opens another address: `page_at("http://...")` gives its page, and the shared one is loaded anew when next asked for."""
+    """Opens another address: `page_at("http://...")` gives its page; the shared one is loaded anew afterwards."""
 
     def open_(address: str) -> Page:
         only_page.chapter = None

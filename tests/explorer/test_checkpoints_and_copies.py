@@ -1,4 +1,4 @@
-"""Every chapter with checkpoints unlike those that ship, and in an exported copy: no error, and nothing that is no number."""
+"""Every chapter with checkpoints unlike those that ship, and in an exported copy: no error, and every number is one."""
 
 import re
 from functools import partial
