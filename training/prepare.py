@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
+from vaswani_transformer.loading import load_model, load_tokenizer
 from vaswani_transformer.tokenization import learn_tokenizer
 
 from .checkpoint import checkpoints
@@ -123,7 +124,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
 def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[Pair]) -> PreTrainedTokenizerBase:
     """The tokenizer of `initial`, or RUN/tokenizer, learned from the training pairs where it is missing or empty."""
     if recipe.initial:
-        return AutoTokenizer.from_pretrained(resolve(recipe.initial), trust_remote_code=False)
+        return load_tokenizer(resolve(recipe.initial))
     folder = output / "tokenizer"
     file = folder / "tokenizer.json"
     if not (file.exists() and file.stat().st_size):
@@ -145,11 +146,9 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
     """
     settings = recipe.optimisation
     if recipe.initial:
-        path = resolve(recipe.initial)
-        try:
-            model = VaswaniForConditionalGeneration.from_pretrained(path, dtype=torch.float32, **recipe.model)
-        except RuntimeError as error:
-            raise ValueError(f"model: {recipe.model} does not fit the weights of {path}: {error}") from error
+        model = load_model(resolve(recipe.initial), torch.float32, **recipe.model)
+        if not isinstance(model, VaswaniForConditionalGeneration):
+            raise ValueError(f"initial: {recipe.initial} holds another kind of model, a {type(model).__name__}.")
     else:
         sizes = {"vocab_size": recipe.vocab_size, **recipe.model}
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset(recipe.preset, **sizes))

@@ -78,42 +78,8 @@ def write_card(checkpoint: Path, facts: Path):
     results = scores["results"]
     metrics = dict.fromkeys(name for result in results for name, value in result.items() if is_score(value))
 
-    about = {
-        "name": recipe["name"],
-        "source_language": recipe["source_language"],
-        "target_language": recipe["target_language"],
-        "parameters": parameters,
-        "bytes": size,
-        "licence": recipe["licence"],
-        "notice": recipe["notice"],
-        "domain": recipe.get("domain", ""),
-        "trained_on": [f"{title(s)} ({s['licence']})" for s in recipe["data"]["train"]],
-        "max_length": recipe["data"]["max_length"],
-        "scores": [
-            {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)
-        ],
-    }
     card = ModelCard.from_template(
-        ModelCardData(
-            language=[recipe["source_language"], recipe["target_language"]],
-            license=recipe["licence"],
-            library_name="transformers",
-            pipeline_tag="translation",
-            metrics=["sacrebleu", "chrf"],
-            tags=["vaswani", "attention-is-all-you-need"],
-            model_name=recipe["name"],
-            eval_results=[
-                EvalResult(
-                    task_type="translation",
-                    dataset_type=r["dataset"],
-                    dataset_name=r["dataset"],
-                    metric_type="sacrebleu",
-                    metric_name=SACREBLEU,
-                    metric_value=r[SACREBLEU]["value"],
-                )
-                for r in results
-            ],
-        ),
+        card_data(recipe, results),
         template_path=str(TEMPLATE),
         training=training,
         recipe=recipe,
@@ -132,10 +98,54 @@ def write_card(checkpoint: Path, facts: Path):
         title=title,
         figure=figure,
     )
+    about = describe(recipe, results, parameters, size)
     write_text(checkpoint / "about.json", json.dumps(about, indent=2, ensure_ascii=False))
     # A template's conditions leave blank lines behind.
     text = re.sub(r"\n{3,}", "\n\n", str(card)).rstrip()
     write_text(checkpoint / "README.md", text)
+
+
+def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> dict:
+    """What about.json says; see `vaswani_transformer.catalogue.Checkpoint`."""
+    return {
+        "name": recipe["name"],
+        "source_language": recipe["source_language"],
+        "target_language": recipe["target_language"],
+        "parameters": parameters,
+        "bytes": size,
+        "licence": recipe["licence"],
+        "notice": recipe["notice"],
+        "domain": recipe.get("domain", ""),
+        "trained_on": [f"{title(s)} ({s['licence']})" for s in recipe["data"]["train"]],
+        "max_length": recipe["data"]["max_length"],
+        "scores": [
+            {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)
+        ],
+    }
+
+
+def card_data(recipe: dict, results: list[dict]) -> ModelCardData:
+    """The card's front matter, which the Hub reads."""
+    return ModelCardData(
+        language=[recipe["source_language"], recipe["target_language"]],
+        license=recipe["licence"],
+        library_name="transformers",
+        pipeline_tag="translation",
+        metrics=["sacrebleu", "chrf"],
+        tags=["vaswani", "attention-is-all-you-need"],
+        model_name=recipe["name"],
+        eval_results=[
+            EvalResult(
+                task_type="translation",
+                dataset_type=r["dataset"],
+                dataset_name=r["dataset"],
+                metric_type="sacrebleu",
+                metric_name=SACREBLEU,
+                metric_value=r[SACREBLEU]["value"],
+            )
+            for r in results
+        ],
+    )
 
 
 def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | None:

@@ -32,11 +32,11 @@ from .result import finish
 class Due(NamedTuple):
     """What a run does after a step."""
 
-    log: bool
-    validate: bool
-    translate: bool
-    save: bool
-    stop: bool
+    log: bool = False
+    validate: bool = False
+    translate: bool = False
+    save: bool = False
+    stop: bool = False
 
 
 class Run:
@@ -82,7 +82,7 @@ class Run:
         self.resume()
         self.report.start(self.place.step)
         self.meter.start()
-        due = Due(*5 * [False])
+        due = Due()
         for batch in self.batches(self.place):
             self.meter.add(batch, self.update(batch))
             self.place = batch.place_after
@@ -140,7 +140,7 @@ class Run:
     def due(self, step: int) -> Due:
         """What follows a step; after the last one everything."""
         every, ends = self.recipe.checkpointing, step == self.recipe.optimisation.max_steps
-        stops = self.stops(step) and not ends
+        stops = self.must_stop(step) and not ends
         return Due(
             log=ends or step % every.log_steps == 0,
             validate=bool(self.data.validation) and (ends or step % every.validation_steps == 0),
@@ -273,12 +273,12 @@ class Run:
             self.place = Place(state["step"], state["epoch"], state["batch"])
             self.meter.losses, self.meter.seconds = state["losses"], state["seconds"]
 
-    def stop(self, number: int, frame):
+    def ask_to_stop(self, number: int, frame):
         """For signal.signal: ends the run at the next step; asked a second time, at once."""
         self.stop_asked = True
         signal.signal(number, signal.SIG_DFL)
 
-    def stops(self, step: int) -> bool:
+    def must_stop(self, step: int) -> bool:
         """Whether a signal asked for an end; several processes agree on it where they report."""
         if self.accelerator.num_processes == 1:
             return self.stop_asked

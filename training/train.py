@@ -61,7 +61,7 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
     except KeyboardInterrupt:
         sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, run.stop)
+        signal.signal(number, run.ask_to_stop)
     try:
         if not run.train():
             sys.exit(f"Stopped after step {run.place.step:,}, which is saved; the same command resumes there.")
@@ -71,10 +71,6 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
 
 
 if __name__ == "__main__":

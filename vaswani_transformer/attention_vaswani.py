@@ -49,7 +49,7 @@ def pack_source(
 ) -> tuple[torch.Tensor, torch.Tensor, dict]:
     """Packs the real tokens of all rows into one: keys [B, H, S, K] -> [1, H, all lengths, K], and each row's offset.
 
-    Flash attention needs this in cross-attention, because it takes a mask [B, S] to be of the queries too.
+    Flash attention needs this in cross-attention, which would apply a mask [B, S] to the queries as well.
     """
 
     def packed(x: torch.Tensor) -> torch.Tensor:
@@ -88,25 +88,25 @@ def cross_attention_mask(
 # Caches --------------------------------------------------------------------------------------------------------------
 
 
-def keep_target(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
+def store_target(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
     """Keys and values of the target's new tokens -> those of all its tokens so far."""
     return (key, value) if cache is None else cache.self_attention_cache.update(key, value, layer)
 
 
-def keep_source(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
-    """Keys and values of the source, kept for the next steps."""
+def store_source(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
+    """Keys and values of the source, stored for the next steps."""
     if cache is None:
         return key, value
     cache.is_updated[layer] = True
     return cache.cross_attention_cache.update(key, value, layer)
 
 
-def kept_source(cache: EncoderDecoderCache | None, layer: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+def stored_source(cache: EncoderDecoderCache | None, layer: int) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Keys and values of the source, if an earlier step has computed them."""
     if cache is None or not cache.is_updated.get(layer):
         return None
-    kept = cache.cross_attention_cache.layers[layer]
-    return kept.keys, kept.values
+    stored = cache.cross_attention_cache.layers[layer]
+    return stored.keys, stored.values
 
 
 class BeamCache(Cache):
@@ -117,7 +117,7 @@ class BeamCache(Cache):
     """
 
     is_compileable = False
-    layers = ()  # the library's kind of store, which it asks for; this cache has its own
+    layers = ()  # where the library's caches keep theirs; generate looks at it
     CAPACITY = 64
 
     def __init__(self, num_beams: int, capacity: int = CAPACITY):
@@ -146,7 +146,8 @@ class BeamCache(Cache):
             self.visible = torch.zeros(rows // n, n, 0, dtype=torch.bool, device=device)
         own = torch.eye(n, dtype=torch.bool, device=device)
         causal = torch.ones(new, new, dtype=torch.bool, device=device).tril()
-        fresh = (own[:, None, None, :] & causal[None, :, :, None]).reshape(1, n * new, new * n)
+        fresh = own[:, None, None, :] & causal[None, :, :, None]  # [n, new, new, n]
+        fresh = fresh.reshape(1, n * new, new * n)
         past = self.visible.repeat_interleave(new, dim=1)
         self.visible = torch.cat((self.visible, own.repeat(1, new).expand(len(past), -1, -1)), dim=-1)
         mask = torch.cat((past, fresh.expand(len(past), -1, -1)), dim=-1).unsqueeze(1)
@@ -168,7 +169,7 @@ class BeamCache(Cache):
         x = x.unflatten(0, (-1, n)).permute(0, 2, 3, 1, 4).flatten(2, 3)  # [B, H, T * n, d]
         if layer == len(stores):
             stores.append(x.new_empty(*x.shape[:2], max(end, self.capacity) * n, x.shape[3]))
-        if end * n > stores[layer].shape[2]:  # twice as many slots, so that all copies together cost one more
+        if end * n > stores[layer].shape[2]:  # doubled: all copies together cost as much as one more write
             more = x.new_empty(*x.shape[:2], max(2 * stores[layer].shape[2], end * n), x.shape[3])
             more[:, :, : start * n] = stores[layer][:, :, : start * n]
             stores[layer] = more

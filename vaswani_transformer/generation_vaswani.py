@@ -254,7 +254,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     ) -> torch.Tensor:
         """The model's log-probabilities [B * n, V] of the next token, -inf for padding, and what settings make of them.
 
-        The others are not scaled up for the share of padding: `renormalize_logits=True` asks for that.
+        Without padding they add up to a little less than 1; `renormalize_logits=True` makes it 1.
         """
         log_probs = logits[:, -1, :].float().log_softmax(dim=-1)
         if self.config.pad_token_id is not None:
@@ -287,7 +287,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             and config.cache_implementation in (None, "dynamic")
             and model_kwargs.get("decoder_attention_mask") is None
             and self.config._attn_implementation in ("eager", "sdpa")
-            and not config.output_attentions  # to the slots of all beams, where the caller expects each beam's own
+            and not config.output_attentions  # these would be over the slots of all beams, not each beam's own
         )
         if not fits:
             return model_kwargs

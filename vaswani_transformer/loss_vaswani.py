@@ -43,7 +43,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
         ):
             step = (block.to(log_total.dtype) - log_total.unsqueeze(-1)).exp_().sub_(ctx.off)
-            # p(v) - q(v): p(v) - off everywhere, and on - off less at the label
+            # p(v) - q(v), where q(v) is `on` at the label and `off` elsewhere: `off` is subtracted above, the rest here
             step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))
             grad.copy_(step.mul_(grad_loss.unsqueeze(-1)))
         return grads, None, None, None

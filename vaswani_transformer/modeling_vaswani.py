@@ -4,7 +4,7 @@ The file climbs Figure 1 from its bottom to its top:
 
 | Figures 1 and 2               | paper      | here                               | in the state dict                 |
 |-------------------------------|------------|------------------------------------|-----------------------------------|
-| Input, Output Embedding       | 3.4        | `look_up`                          | shared, embed_tokens              |
+| Input, Output Embedding       | 3.4        | `look_up`, `VaswaniEmbedding`      | shared, embed_tokens              |
 | Positional Encoding           | 3.5        | `sinusoidal_positions`             | computed, for any length          |
 | Scaled Dot-Product Attention  | eq. 1      | `scaled_dot_product_attention`     | nothing                           |
 | (Masked) Multi-Head Attention | 3.2.2      | `VaswaniAttention`                 | self_attn, cross_attn             |
@@ -14,7 +14,7 @@ The file climbs Figure 1 from its bottom to its top:
 | Linear (and the loss)         | 3.4, 5.4   | `VaswaniForConditionalGeneration`  | lm_head                           |
 
 Where paper and toolkits differ, the paper is the default and a field of `VaswaniConfig` says otherwise. The search
-(section 6.1) is in beam_search_vaswani.py, the recipe of section 5 in training/.
+(section 6.1) is in beam_search_vaswani.py, the recipe of section 5 in training/; both take the softmax of the logits.
 
 Shapes: B sentences, S source tokens, T target tokens, D = d_model, H heads, K = d_k, V = d_v. In beam search B is the
 sentences times their beams on the target's side (attention_vaswani.py).
@@ -40,7 +40,7 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention_vaswani import attend, cross_attention_mask, keep_source, keep_target, kept_source, padding_mask
+from .attention_vaswani import attend, cross_attention_mask, padding_mask, store_source, store_target, stored_source
 from .configuration_vaswani import VaswaniConfig
 from .cpu_vaswani import dropout, linear
 from .generation_vaswani import VaswaniGenerationMixin
@@ -71,7 +71,7 @@ def look_up(
         return inputs_embeds
     embedded = embed_tokens(input_ids)
     if config.zero_pad_embedding and config.pad_token_id is not None:
-        # As in the authors' code, and with it their start of the target: a zero vector, the padding's.
+        # In the authors' code padding is a zero vector, and so is the start of the target, which is padding there.
         embedded = embedded * (input_ids != config.pad_token_id).unsqueeze(-1)
     return embedded
 
@@ -83,12 +83,12 @@ def look_up(
 def sinusoidal_positions(positions: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)): [...] -> [..., D] in float32."""
     half = config.d_model // 2
-    divisor = half if config.position_divisor == "half" else half - 1
+    divisor = half if config.position_divisor == "half" else half - 1  # the second as in tensor2tensor
     exponents = torch.arange(half, device=positions.device, dtype=torch.float32) / divisor  # 2i / D
     angles = positions.float().unsqueeze(-1) * torch.pow(10000.0, -exponents)  # [..., D / 2]
     if config.position_layout == "interleaved":
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
-    return torch.cat((angles.sin(), angles.cos()), dim=-1)
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)  # "concatenated": all sines before all cosines
 
 
 class VaswaniEmbedding(nn.Module):
@@ -99,7 +99,7 @@ class VaswaniEmbedding(nn.Module):
         self.config = config
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         if has_space:
-            self.space = nn.Embedding(1, config.d_model)  # one vector for all positions: `source_space_embedding`
+            self.space = nn.Embedding(1, config.d_model)  # one vector for all of a source, tensor2tensor's target_space
         if config.position_encoding == "learned":
             self.positions = nn.Embedding(config.max_position_embeddings, config.d_model)
 
@@ -161,7 +161,7 @@ def scaled_dot_product_attention(
     if attention_mask is not None:
         scores = scores + attention_mask  # minus infinity, almost, at "illegal connections" (section 3.2.3)
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)  # not in section 5.4: 0 by default
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
@@ -215,19 +215,19 @@ class VaswaniAttention(nn.Module):
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
         query, key, value = linear(self.qkv_proj, x).split((keys, keys, values), dim=-1)
         key, value = self.split_heads(key, self.d_k), self.split_heads(value, self.d_v)
-        return self.split_heads(query, self.d_k), *keep_target(past_key_values, self.layer_idx, key, value)
+        return self.split_heads(query, self.d_k), *store_target(past_key_values, self.layer_idx, key, value)
 
     def project_cross(
         self, x: torch.Tensor, memory: torch.Tensor, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, ...]:
         """x [B, T, D] -> query [B, H, T, K]; memory [B, S, D] -> keys [B, H, S, K] and values [B, H, S, V]."""
         query = self.split_heads(linear(self.q_proj, x), self.d_k)
-        if (kept := kept_source(past_key_values, self.layer_idx)) is not None:
-            return query, *kept
+        if (stored := stored_source(past_key_values, self.layer_idx)) is not None:
+            return query, *stored
         widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
         key, value = linear(self.kv_proj, memory).split(widths, dim=-1)
         key, value = self.split_heads(key, self.d_k), self.split_heads(value, self.d_v)
-        return query, *keep_source(past_key_values, self.layer_idx, key, value)
+        return query, *store_source(past_key_values, self.layer_idx, key, value)
 
     def split_heads(self, x: torch.Tensor, width: int) -> torch.Tensor:
         """[B, T, H * width] -> [B, H, T, width]"""

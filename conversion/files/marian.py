@@ -138,7 +138,7 @@ def with_padding(tensors: Mapping[str, torch.Tensor], size: int) -> dict[str, to
         tensors["decoder_ff_logit_out_b"] = torch.cat((bias, missing), dim=1)
     for name in ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"):
         matrix = tensors[name]
-        if matrix.dim() == 2 and len(matrix) < size:  # TABLE refuses other shapes
+        if matrix.dim() == 2 and len(matrix) < size:  # WEIGHTS refuses other shapes
             tensors[name] = torch.cat((matrix, torch.zeros(size - len(matrix), matrix.shape[1])))
     return tensors
 

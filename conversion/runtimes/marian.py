@@ -21,7 +21,7 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..options import ConversionError, Options
 from ..parity.models import compare_models
-from ..toolkits.hf_marian import TABLE
+from ..toolkits.hf_marian import WEIGHTS
 from .exports import exported_folder, load
 from .marian_tokenizer import write_tokenizer
 
@@ -140,7 +140,7 @@ def marian_weights(model: VaswaniForConditionalGeneration) -> dict[str, torch.Te
             name = f"model.{stack}.embed_tokens.weight"
             weights[name] = weights[name].clone()
             weights[name][pad] = 0
-    renamed = TABLE.write(weights, complete)
+    renamed = WEIGHTS.write(weights, complete)
     renamed["final_logits_bias"] = renamed["final_logits_bias"][None]
     if config.share_embeddings == "all":
         renamed["model.shared.weight"] = renamed["lm_head.weight"]

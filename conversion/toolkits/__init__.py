@@ -2,8 +2,8 @@
 
 Each module begins with its tables:
 
-    TABLE           which tensor is which of ours, see mapping.py
-    FIELDS          which option is which field of our configuration, see options.py
+    WEIGHTS         which tensor is which of ours, see mapping.py
+    OPTIONS          which option is which field of our configuration, see options.py
     MUST_BE         options that may only have these values, because the paper's model has no other
     MUST_BE_OFF     options that must be unset
 

@@ -27,7 +27,7 @@ from . import bare_state_dict
 
 
 # Its LayerNorm calls weight and bias a_2 and b_2; `convert` gives them their usual names.
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       src_embed.0.lut
     model.decoder.embed_tokens                       tgt_embed.0.lut
@@ -57,7 +57,7 @@ TABLE = Table(
     """
 )
 
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     encoder_attention_heads, decoder_attention_heads    heads
     dropout, attention_dropout, activation_dropout      dropout
@@ -97,7 +97,7 @@ def convert(source: Path, unsafe: bool = False, **given) -> Converted:
         table = tensors.pop(name)
         if config.position_encoding == "learned":  # sinusoids are computed, not read
             tensors[name] = rows(table, config.d_model)
-    return bare_state_dict.converted(path, options, config, TABLE.read(tensors, config))
+    return bare_state_dict.converted(path, options, config, WEIGHTS.read(tensors, config))
 
 
 def usual_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -118,7 +118,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     source, target, softmax, inner = matrices
     positions = recognise([tensors[name] for name in POSITIONS], source.shape[1])
     return options.config(
-        **FIELDS.read(options),
+        **OPTIONS.read(options),
         **bare_state_dict.IDS.read(options),
         **positions,
         vocab_size=len(source),

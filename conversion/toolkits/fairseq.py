@@ -29,7 +29,7 @@ IGNORED = (
     r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",
 )
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       encoder.embed_tokens
     model.decoder.embed_tokens                       decoder.embed_tokens
@@ -45,7 +45,7 @@ TABLE = Table(
 
 PAD, EOS = 1, 2  # of the dictionary's four special tokens
 # Positions, sharing and vocabulary sizes depend on several options: see `read_config`.
-FIELDS = Fields(
+OPTIONS = Fields(
     f"""
     d_model                     encoder_embed_dim = decoder_embed_dim
     d_ff                        encoder_ffn_embed_dim
@@ -129,7 +129,7 @@ def convert(
     return Converted.of(
         "fairseq",
         config,
-        TABLE.read(tensors, config),
+        WEIGHTS.read(tensors, config),
         by_mean_log_probability(config),
         tokenizer(saved, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
         files=[path],
@@ -144,7 +144,7 @@ def read_config(saved: Mapping, task: Mapping, tensors: dict[str, torch.Tensor])
     source, target = matrices(tensors, [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")], options)
     tensors.setdefault("decoder.output_projection.weight", target)  # old files store a tied matrix once
     return options.config(
-        **FIELDS.read(options),
+        **OPTIONS.read(options),
         **read_positions(options, tensors),
         vocab_size=len(source),
         decoder_vocab_size=len(target),

@@ -34,7 +34,7 @@ from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, subwor
 from .fairseq_layers import layers
 
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       model.encoder.embed_tokens
     model.decoder.embed_tokens                       model.decoder.embed_tokens
@@ -43,7 +43,7 @@ TABLE = Table(
     + layers("model."),
     ignored=[r"model\.(en|de)coder\.embed_positions\.weight"],
 )
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     vocab_size                  src_vocab_size
     decoder_vocab_size          tgt_vocab_size
@@ -98,7 +98,7 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
     return Converted.of(
         "transformers' FSMT",
         config,
-        TABLE.read(tensors, config),
+        WEIGHTS.read(tensors, config),
         read_generation(folder, {**defaults, **options.values}, config),
         tokenizer,
         files=weight_files(folder),
@@ -117,7 +117,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     if not tied and SOURCE not in tensors:
         own.refuse("no embedding of the source, while tie_word_embeddings is off")
     return own.config(
-        **FIELDS.read(own),
+        **OPTIONS.read(own),
         position_offset=pad + 1,
         share_embeddings="all" if tied else "target" if OUTPUT not in tensors else "none",
     )

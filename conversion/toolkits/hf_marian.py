@@ -44,7 +44,7 @@ from .fairseq_layers import layers
 
 POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       model.encoder.embed_tokens
     model.decoder.embed_tokens                       model.decoder.embed_tokens
@@ -54,7 +54,7 @@ TABLE = Table(
     + layers("model."),
     ignored=[r"model\.shared\.weight", *POSITIONS],
 )
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     vocab_size                  vocab_size
     d_model                     d_model
@@ -104,7 +104,7 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
     return Converted.of(
         "transformers' Marian",
         config,
-        TABLE.read(tensors, config),
+        WEIGHTS.read(tensors, config),
         read_generation(folder, values, config),
         tokenizer,
         files=weight_files(folder),
@@ -123,7 +123,7 @@ def read_config(options: Options) -> VaswaniConfig:
     own = own_config(MarianMTModel.config_class, options)
     shared, tied = own.take("share_encoder_decoder_embeddings"), own.take("tie_word_embeddings")
     return own.config(
-        **FIELDS.read(own),
+        **OPTIONS.read(own),
         decoder_vocab_size=own.take("vocab_size" if shared else "decoder_vocab_size"),
         share_embeddings=sharing(tied and shared, tied),
     )

@@ -23,7 +23,7 @@ from ..segmentation import add_segmentation_files
 from ..segmentation.joeynmt import Texts, tokenizer
 
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       src_embed.lut
     model.decoder.embed_tokens                       trg_embed.lut
@@ -54,7 +54,7 @@ TABLE = Table(
     ignored=[r"(en|de)coder\.pe\.weight"],
 )
 
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     d_model                     model.encoder.hidden_size = model.decoder.hidden_size               512
     d_ff                        model.encoder.ff_size                                               2048
@@ -103,7 +103,7 @@ def convert(
     return Converted.of(
         "joeynmt",
         model_config,
-        TABLE.read(tensors, model_config),
+        WEIGHTS.read(tensors, model_config),
         search(recorded, model_config, specials, vocabularies[1]),
         tokenizer(path.parent, texts, vocabularies, specials, codes, spm),
         files=[path, file],
@@ -125,7 +125,7 @@ def facts_of(config: Options, texts: list[Texts]) -> dict[str, Any]:
 
 def read_config(config: Options, tensors: Mapping[str, torch.Tensor], specials: Specials) -> VaswaniConfig:
     refuse_other_models(config)
-    settings = FIELDS.read(config)
+    settings = OPTIONS.read(config)
     if (version(config) or (2, 2)) < (2, 2):  # these know only ReLU, and ignore the setting
         settings["activation_function"] = "relu"
     source, target = matrices(tensors, ["src_embed.lut.weight", "trg_embed.lut.weight"], config)

@@ -30,7 +30,7 @@ from ..segmentation import add_segmentation_files
 from ..segmentation.marian import tokenizer
 
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens.weight                encoder_Wemb
     model.decoder.embed_tokens.weight                decoder_Wemb
@@ -58,7 +58,7 @@ TABLE = Table(
     """,
     ignored=(r"special:.*",),
 )
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     d_model                     dim-emb
     d_ff                        transformer-dim-ffn
@@ -144,7 +144,7 @@ def convert(
     return ConvertedMarian.of(
         "Marian",
         config,
-        TABLE.read(with_padding(files.tensors, config.vocab_size), config),
+        WEIGHTS.read(with_padding(files.tensors, config.vocab_size), config),
         search(config, files),
         tokenizer(files, rows, config.pad_token_id, spm, codes),
         files=[files.path, *(side.path for side in files.vocabularies)],
@@ -181,7 +181,7 @@ def read_config(files: MarianFiles, gelu: str | None) -> VaswaniConfig:
     source, target = matrices(tensors, ["encoder_Wemb", "decoder_Wemb"], options)
     padding = max(len(source), len(target))  # the id after the last
     return options.config(
-        **FIELDS.read(options),
+        **OPTIONS.read(options),
         **{field: files.training.real(name, 0.0) for field, name in TRAINING.items()},
         decoder_d_ff=options.take("transformer-decoder-dim-ffn") or None,
         activation_function=activation,

@@ -34,7 +34,7 @@ from ..segmentation import add_segmentation_files
 from ..segmentation.opennmt import tokenizer, transforms
 
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       encoder.embeddings.make_embedding.emb_luts.0
     model.decoder.embed_tokens                       decoder.embeddings.make_embedding.emb_luts.0
@@ -65,7 +65,7 @@ TABLE = Table(
     ignored=map(re.escape, POSITIONS),
 )
 
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     d_ff                                                transformer_ff                          2048
     encoder_attention_heads, decoder_attention_heads    heads                                   8
@@ -118,7 +118,7 @@ def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: 
     return Converted.of(
         "opennmt",
         config,
-        TABLE.read(tensors, config),
+        WEIGHTS.read(tensors, config),
         search(config, saved["vocab"]),
         tokenizer(path.parent, options, *vocabularies, codes, spm),
         files=[path, *weights],
@@ -162,7 +162,7 @@ def width(options: Options) -> int | None:
 def read_config(
     options: Options, tensors: Mapping[str, torch.Tensor], source: list[str], target: list[str], start: str
 ) -> VaswaniConfig:
-    settings, d_model = FIELDS.read(options), width(options)
+    settings, d_model = OPTIONS.read(options), width(options)
     for name in ("dropout", "attention_dropout", "activation_dropout"):  # one rate, or one for each part of training
         if isinstance(settings[name], list) and settings[name]:
             settings[name] = settings[name][-1]

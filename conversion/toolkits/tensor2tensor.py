@@ -23,7 +23,7 @@ from ..segmentation.tensor2tensor import read_tokenizer
 
 
 # Names are those of the checkpoint without "transformer/body/", with dots for slashes; `canonical` renames norms.
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens.weight                input_emb
     model.decoder.embed_tokens.weight                target_emb
@@ -56,7 +56,7 @@ TABLE = Table(
 )
 
 PAD, EOS = 0, 1
-FIELDS = Fields(
+OPTIONS = Fields(
     f"""
     d_model                     hidden_size
     d_ff                        filter_size                                 2048
@@ -155,7 +155,7 @@ def convert(
     return Converted.of(
         "tensor2tensor",
         config,
-        TABLE.read({**tensors, **tables}, config),
+        WEIGHTS.read({**tensors, **tables}, config),
         # Its beam search is the paper's; translations may be empty.
         paper_generation_config(pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD),
         tokenizer,
@@ -196,7 +196,7 @@ def read_settings(options: Options) -> dict[str, Any]:
         options.refuse("num_area_layers, attention to areas (supported: 0)")
     for name in ("hidden_size", "filter_size", "num_encoder_layers", "num_decoder_layers", "num_hidden_layers"):
         options.number(name)
-    settings = {**FIELDS.read(options), "norm_position": norm_position(options)}
+    settings = {**OPTIONS.read(options), "norm_position": norm_position(options)}
     settings |= head_widths(options)
     if settings["position_encoding"] == "learned":
         settings["max_position_embeddings"] = options.number("max_length")

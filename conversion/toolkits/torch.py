@@ -39,7 +39,7 @@ from ..positions import recognise, rows
 from . import bare_state_dict
 
 
-TABLE = Table(
+WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       source_embedding
     model.decoder.embed_tokens                       target_embedding
@@ -69,7 +69,7 @@ TABLE = Table(
 )
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "silu": "silu"}
-FIELDS = Fields(
+OPTIONS = Fields(
     """
     encoder_attention_heads                             heads
     decoder_attention_heads                             decoder_heads | heads
@@ -118,7 +118,7 @@ def convert(source: Path, unsafe: bool = False, **given) -> Converted:
     options = bare_state_dict.describe(path.parent, "torch.nn.Transformer", DEFAULTS, **given)
     tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), names(options))
     config = read_config(options, tensors)
-    return bare_state_dict.converted(path, options, config, TABLE.read(readable(tensors, config), config))
+    return bare_state_dict.converted(path, options, config, WEIGHTS.read(readable(tensors, config), config))
 
 
 def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> VaswaniConfig:
@@ -134,7 +134,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     if biases[0] != biases[1]:
         options.refuse("biases in attention or feed-forward only (supported: bias=True, bias=False)")
     return options.config(
-        **FIELDS.read(options),
+        **OPTIONS.read(options),
         **bare_state_dict.IDS.read(options),
         **read_positions(options, tensors, source.shape[1]),
         vocab_size=len(source),

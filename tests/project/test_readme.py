@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def environment():
 
 def test_every_block_is_run_somewhere():
     assert {language for language, _, _ in BLOCKS} == {"bash", "python", "text"}
-    assert {mark for _, mark, _ in BLOCKS} == {None, *RUN_BY_CI, "in a clone", "needs the corpora"}
+    assert {mark for _, mark, _ in BLOCKS} == {None, *RUN_BY_CI, "in a clone", "needs the corpora", "opens a page"}
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for mark in RUN_BY_CI:
         assert len(select("bash", mark)) == 1
@@ -70,8 +71,22 @@ def test_python_examples(code, tmp_path, environment):
 def test_commands_that_need_the_corpora_ask_for_them(line, environment):
     """All but the corpora is in its place: each command gets as far as looking for the data."""
     result = subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert "DATA/" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_the_command_that_opens_a_page_serves_it(environment):
+    """With the options that a test needs: no browser, and any free port."""
+    (code,) = select("bash", "opens a page")
+    command = [*code.strip().rpartition("/")[2].split(), "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        said = next(line for line in process.stderr if "http://" in line)
+        address = re.search(r"http://\S+", said)[0]
+        try:
+            with urllib.request.urlopen(address, timeout=60) as page:
+                assert "The Transformer" in page.read().decode()
+        finally:
+            process.terminate()
 
 
 def test_shows_what_the_first_command_prints(environment):

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import shutil
 import signal
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -368,6 +369,17 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     tokenizers = [json.loads((each / "model" / "tokenizer.json").read_text()) for each in (tmp_path, whole)]
     assert tokenizers[0] == tokenizers[1]
     assert not (tmp_path / "tokenizer").exists()
+
+
+def test_does_not_start_from_a_checkpoint_with_weights_missing(toy, cache, whole, tmp_path):
+    start = shutil.copytree(whole / "model", tmp_path / "start")
+    weights = load_file(start / "model.safetensors")
+    del weights["model.decoder.layers.0.cross_attn.q_proj.weight"]
+    save_file(weights, start / "model.safetensors", {"format": "pt"})
+    overrides = ["preset=null", "vocab_size=null", f"initial={start}", "data.train.0.held_out=0"]
+    recipe = load_recipe(toy / "recipe.yaml", overrides)
+    with pytest.raises(ValueError, match="missing: .*cross_attn.q_proj.weight"):
+        Run(recipe, toy, tmp_path / "run", cache)
 
 
 # Failures ------------------------------------------------------------------------------------------------------------

@@ -135,11 +135,10 @@ class Translator:
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
         self.remedy = "Split it, or raise the limit with --max-source-length."
         self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens"
-        if getattr(config, "position_encoding", None) == "learned":
-            positions = config.max_position_embeddings - config.position_offset
-            if positions < longest_line:
-                self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
-                self.remedy = "Split it."
+        positions = getattr(config, "longest_sequence", None)
+        if positions is not None and positions < longest_line:
+            self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+            self.remedy = "Split it."
         self.long_lines = self.refused_lines = 0
 
     def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
@@ -157,14 +156,15 @@ class Translator:
 
     def without_long_lines(self, lines: list[str], first_line: int) -> list[str]:
         """The lines, with "" for those over the limit; says which are longer than the limit or the training data."""
-        # No token spans this many characters on average, so the start of a huge line is enough to know that it is long.
-        starts = [line[: 64 * self.longest_line] for line in lines]
+        # No token spans this many characters on average: a longer line is too long, and only its start is looked at.
+        characters = 64 * self.longest_line
+        starts = [line[:characters] for line in lines]
         lengths = [len(ids) for ids in self.pipeline.tokenizer(starts, verbose=False)["input_ids"]]
         texts = []
         for number, line, length in zip(range(first_line, first_line + len(lines)), lines, lengths, strict=True):
-            if length > self.longest_line:
+            if length > self.longest_line or len(line) > characters:
                 self.refused_lines += 1
-                size = f"{length:,} tokens" if len(line) <= 64 * self.longest_line else f"{len(line):,} characters"
+                size = f"{length:,} tokens" if len(line) <= characters else f"{len(line):,} characters"
                 report_error(
                     f"line {number} has {size}; {self.limit}. It was not translated (its output line is empty). "
                     f"{self.remedy}"

@@ -14,7 +14,7 @@ import torch
 
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
-from conversion.toolkits.fairseq import TABLE, convert
+from conversion.toolkits.fairseq import WEIGHTS, convert
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "fairseq"
@@ -59,8 +59,8 @@ def test_a_swapped_bias_would_be_seen(kind):
 def test_the_table_reads_backwards():
     converted = convert(FILES / "tieddec")
     theirs = saved("tieddec")["model"]
-    written = TABLE.write(converted.weights, converted.config)
-    assert written.keys() == {name for name in theirs if not TABLE.ignored.fullmatch(name)}
+    written = WEIGHTS.write(converted.weights, converted.config)
+    assert written.keys() == {name for name in theirs if not WEIGHTS.ignored.fullmatch(name)}
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())
 
 

@@ -14,7 +14,7 @@ from conversion import __main__ as command
 from conversion.hub.repository import write
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
-from conversion.toolkits.joeynmt import TABLE, convert
+from conversion.toolkits.joeynmt import WEIGHTS, convert
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "joeynmt"
@@ -85,7 +85,7 @@ def test_logits_are_those_of_the_version_that_wrote_the_file(converted, kind):
 def test_the_table_reads_backwards(converted, kind):
     (path,) = (FILES / kind).glob("*.ckpt")
     theirs = torch.load(path, weights_only=True)["model_state"]
-    written = TABLE.write(converted(kind).weights, converted(kind).config)
+    written = WEIGHTS.write(converted(kind).weights, converted(kind).config)
     assert written.keys() == {name for name in theirs if not name.endswith(".pe.pe")}
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())
 

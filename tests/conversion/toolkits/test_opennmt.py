@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from conversion import __main__ as command
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
-from conversion.toolkits.opennmt import TABLE, convert
+from conversion.toolkits.opennmt import WEIGHTS, convert
 from vaswani_transformer.modeling_vaswani import sinusoidal_positions
 from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
 
@@ -81,7 +81,7 @@ def test_a_lost_norm_would_be_seen(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_table_reads_backwards(kind):
     converted, theirs = convert(FILES / kind), saved(kind)
-    written = TABLE.write(converted.weights, converted.config)
+    written = WEIGHTS.write(converted.weights, converted.config)
     theirs = {**theirs["model"], **{f"generator.{name}": tensor for name, tensor in theirs["generator"].items()}}
     assert written.keys() == {name for name in theirs if not name.endswith(".pe.pe")}
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())

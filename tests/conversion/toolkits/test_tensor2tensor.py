@@ -20,7 +20,7 @@ from conversion.files.tensor_bundle import read_bundle
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.segmentation.tensor2tensor import fits
-from conversion.toolkits.tensor2tensor import TABLE, convert
+from conversion.toolkits.tensor2tensor import WEIGHTS, convert
 
 
 ALL = Path(__file__).parents[2] / "fixtures" / "tensor2tensor"
@@ -83,7 +83,7 @@ def test_the_table_reads_backwards():
     theirs = canonical(read_bundle(name / "model.ckpt-1.index", weights), "layer_prepostprocess")
     theirs |= embeddings(theirs)
     converted = convert(name)
-    written = TABLE.write(converted.weights, converted.config)
+    written = WEIGHTS.write(converted.weights, converted.config)
     assert written.keys() == theirs.keys()
     theirs["target_space_embedding.kernel"] = theirs["target_space_embedding.kernel"][:1]
     assert all(torch.equal(theirs[key], tensor) for key, tensor in written.items())

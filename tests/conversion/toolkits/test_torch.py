@@ -17,7 +17,7 @@ from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.parity.scores import compare
 from conversion.toolkits.bare_state_dict import describe
-from conversion.toolkits.torch import DEFAULTS, TABLE, add_arguments, compare_live, convert, readable
+from conversion.toolkits.torch import DEFAULTS, WEIGHTS, add_arguments, compare_live, convert, readable
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "torch_nn_transformer"
@@ -116,7 +116,7 @@ def test_the_table_reads_backwards(kind):
     converted = convert(FILES / kind)
     state = torch.load(FILES / kind / "model.pt", weights_only=True)
     theirs = readable(canonical(state, names(describe(FILES / kind, "torch", DEFAULTS))), converted.config)
-    written = TABLE.write(converted.weights, converted.config)
+    written = WEIGHTS.write(converted.weights, converted.config)
     assert written.keys() == theirs.keys()
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())
 
@@ -226,7 +226,7 @@ def test_options_of_the_command_are_those_of_convert(saved):
 
 def test_heads_have_to_be_said(tmp_path):
     torch.save(Tutorial().state_dict(), tmp_path / "model.pt")
-    with pytest.raises(ConversionError, match="heads.*description.json, or pass --heads"):
+    with pytest.raises(ConversionError, match="heads.*--heads 8, or in .*description.json"):
         convert(tmp_path)
 
 

@@ -222,17 +222,19 @@ def test_long_lines_are_named(translate, monkeypatch):
     assert "9 lines were longer than 40 tokens" in warnings[-1]
 
 
-def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translate, loaded, monkeypatch, tmp_path):
+@pytest.mark.parametrize("long", ["Hello! " * 15_000, " " * 105_000 + "Hello!"], ids=["words", "blanks"])
+def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translate, loaded, monkeypatch, tmp_path, long):
     lengths = []
     generate = loaded.model.generate
     monkeypatch.setattr(
         loaded.model, "generate", lambda **inputs: lengths.append(inputs["input_ids"].shape[1]) or generate(**inputs)
     )
-    (tmp_path / "in").write_text(f"{SOURCES[0]}\n{'Hello! ' * 15_000}\n{SOURCES[1]}\n", encoding="utf-8")
+    (tmp_path / "in").write_text(f"{SOURCES[0]}\n{long}\n{SOURCES[1]}\n", encoding="utf-8")
     result = translate("-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
-    assert "error: line 2 has 105,000 characters; the limit is 1,024 tokens. It was not translated" in result.stderr
+    refused = f"error: line 2 has {len(long):,} characters; the limit is 1,024 tokens. It was not translated"
+    assert refused in result.stderr
     assert max(lengths) < 50, "the model was given the long line"
 
 
