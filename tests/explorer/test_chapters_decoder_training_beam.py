@@ -149,6 +149,8 @@ def test_dropout_keeps_the_mean(open_chapter):
     close(before, inspected().tensors["encoder.layers.0.self_attn.output"][0, : len(before)])
     assert all(y == 0 or y == pytest.approx(2 * x, abs=1e-6) for x, y in zip(before, after, strict=True))
     assert 0 < after.count(0) < len(after)
+    bars = "[...document.querySelectorAll('.dropped-bars .before')].map((bar) => bar.getBoundingClientRect().height)"
+    assert len(set(page.js(f"return {bars}"))) > len(before) / 2  # each is as long as its number
 
 
 def test_the_search_is_the_models(open_chapter):

@@ -72,7 +72,23 @@ def check_every_chapter(page, texts):
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
     with serve(Shelf(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
-        check_every_chapter(page_at(address), SENTENCES)
+        page = page_at(address)
+        check_every_chapter(page, SENTENCES)
+        page.show("training")
+        check_places_of_dropout(
+            page.text("#dropout-places"), page.js("return (await (await fetch('api/model')).json()).config")
+        )
+
+
+def check_places_of_dropout(text: str, config: dict):
+    encoder, decoder = config["encoder_layers"], config["decoder_layers"]
+    places = {
+        "dropout": f"{2 + 2 * encoder + 3 * decoder} times on the paper's places",
+        "attention_dropout": f"{encoder + 2 * decoder} times on the attention weights",
+        "activation_dropout": f"{encoder + decoder} times on the feed-forward networks' inner units",
+    }
+    for name, sentence in places.items():
+        assert (sentence in text) == (config[name] > 0)
 
 
 @pytest.mark.slow
