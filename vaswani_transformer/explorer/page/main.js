@@ -76,15 +76,16 @@ function offerSentences(sentences) {
     text.value = select.value;
     form.requestSubmit();
   } }, sentences.map(({ text }) => el("option", { value: text }, text)));
-  const whole = el("p", { id: "whole-sentence" }); // a narrow choice shows only its beginning
-  text.before(select);
+  const isChoice = sentences.length > 1;
+  const whole = el("p", { id: "whole-sentence", class: isChoice ? null : "alone" }); // a narrow choice shows only its beginning
+  if (isChoice) text.before(select);
   find("translation").before(whole);
   state.on("run", () => {
     select.value = whole.textContent = state.run.request.text;
     whole.lang = text.lang;
   });
   text.hidden = find("translate").hidden = true;
-  find("whose").textContent = sentences.length > 1 ? "a few sentences" : "a sentence";
+  find("whose").textContent = isChoice ? "a few sentences" : "a sentence";
 }
 
 function buildChapters() {
