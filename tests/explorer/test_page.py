@@ -29,7 +29,7 @@ def test_odd_input_gives_a_translation_or_a_problem_in_words(page, text):
         assert page.text("#translation").strip()
 
 
-@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize("width", [360, pytest.param(1600, marks=pytest.mark.slow)])
 def test_the_page_does_not_scroll_sideways(page, width):
     size = dict(width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -87,6 +87,7 @@ def test_chapter_2_has_a_temperature_that_is_dragged(open_chapter, inspected):
     torch.testing.assert_close(torch.tensor(data).view(shape), (scores / values[-1]).softmax(-1), atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_slider_stays_while_it_is_moved(page):
     for chapter in page.js("return [...document.querySelectorAll('section.chapter')].map((s) => s.id)"):
         page.show(chapter)
@@ -97,6 +98,7 @@ def test_a_slider_stays_while_it_is_moved(page):
     assert lost[0] > 8 and lost[1] == []
 
 
+@pytest.mark.slow
 def test_what_plays_out_of_sight_stops_with_its_sentence(open_chapter):
     page = open_chapter("decoder")
     page.translate(SENTENCE)

@@ -4,10 +4,10 @@ import { count, el, prose } from "./dom.js";
 const [WIDTH, HEIGHT] = [640, 560];
 
 const text = (isLive) => `
-<p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole sentence at once; on the right the <em>decoder</em>
-  writes the translation, token by token, and looks back at what the encoder made of the sentence.</p>
-<p>${isLive ? "The model is running. Write a sentence above, and follow it" : "Follow the sentence above"} through the ten chapters in order, or click the part that you want
-  to understand. The pictures are drawn from the model's own tensors, and most of them can be changed: switch a head off, take the
+<p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole
+  sentence at once; on the right the <em>decoder</em> writes the translation, token by token, and looks back at what the encoder made of the sentence.</p>
+<p>${isLive ? "The model is running. Write a sentence above, and follow it" : "Follow the sentence above"} through the ten
+  chapters in order, or click the part that you want to understand. The pictures are drawn from the model's own tensors, and most of them can be changed: switch a head off, take the
   mask away, widen the beam, and see what becomes of the translation.</p>`;
 
 /** The boxes of one stack from bottom to top: [text, chapter, height]. */
