@@ -64,6 +64,7 @@ class Inspection:
             decoder...: the same with T for S, and in each layer cross_attn, whose keys are the source's
 
         log_probs: [T], of each token of `outputs`.
+        mean_log_probs: [T], the mean over the whole vocabulary at each position, of which label smoothing makes use.
         alternatives: At each of the T positions the likeliest tokens, best first.
         score: log P / length penalty, by which the search ranks.
         search: Every candidate of every step.
@@ -79,6 +80,7 @@ class Inspection:
     target_ids: torch.Tensor  # [1, 1 + T], the start token first
     tensors: dict[str, torch.Tensor]
     log_probs: torch.Tensor
+    mean_log_probs: torch.Tensor
     alternatives: list[list[Alternative]]
     score: float
     search: SearchRecord
@@ -150,6 +152,7 @@ def describe(tokenizer, model, text, source_ids, target_ids, tensors, logits, se
         target_ids=target_ids.cpu(),
         tensors=tensors,
         log_probs=log_probs,
+        mean_log_probs=everything.mean(dim=-1).cpu(),
         alternatives=alternatives,
         score=log_probs.sum().item() / penalty,
         search=search,

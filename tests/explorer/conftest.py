@@ -4,6 +4,7 @@ import shutil
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -23,19 +24,17 @@ def inspected():
     return lambda text, **settings: inspect_translation(model.float(), tokenizer, text, **settings)
 
 
-@pytest.fixture(scope="session")
-def server():
-    """The address of an explorer."""
+@contextmanager
+def serving(shelf):
+    """The address of an explorer of a shelf of checkpoints, as long as the block lasts."""
     import uvicorn
 
     from vaswani_transformer.explorer.app import create_app
-    from vaswani_transformer.explorer.opened import Shelf
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    app = create_app(Shelf(CHECKPOINT))
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(create_app(shelf), host="127.0.0.1", port=port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -44,6 +43,20 @@ def server():
     yield f"http://127.0.0.1:{port}/"
     server.should_exit = True
     thread.join(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def serve():
+    return serving
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The address of an explorer of the shipped checkpoints."""
+    from vaswani_transformer.explorer.opened import Shelf
+
+    with serving(Shelf(CHECKPOINT)) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -69,11 +82,44 @@ def browser():
     browser.quit()
 
 
+USE_CONTROLS = """(figure) => {
+    const texts = [];
+    const used = {};
+    const act = (action) => {
+      action();
+      texts.push(figure.textContent);
+    };
+    const isWanted = (key) => {
+      const row = key.replace(/[ \\d]+$/, "");
+      used[row] = (used[row] ?? 0) + 1;
+      return used[row] <= 3 && !/^(save|example)/.test(key);
+    };
+    const keys = [...new Set([...figure.querySelectorAll("[data-key]")].map((e) => e.dataset.key))];
+    for (const key of keys.filter(isWanted)) {
+      const find = () => figure.querySelector(`[data-key="${CSS.escape(key)}"]`); // it may be drawn again
+      const element = find();
+      if (!element) continue;
+      if (element.type === "range") {
+        for (const value of [element.max, element.min, (Number(element.max) + Number(element.min)) / 2])
+          act(() => {
+            find().value = value;
+            find().dispatchEvent(new Event("input", { bubbles: true }));
+          });
+      } else if (element.matches(".map, .beam-box")) {
+        for (const name of ["ArrowDown", "ArrowRight", "Enter"])
+          act(() => find().dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true })));
+      } else act(() => element.dispatchEvent(new MouseEvent("click", { bubbles: true })));
+    }
+    return texts;
+  }"""
+
+
 class Page:
     """The page in the browser: JavaScript is run with `js`, which gives what it returns."""
 
     def __init__(self, browser, address: str):
         self.browser, self.address = browser, address
+        self.chapter: str | None = None  # at which it was opened
 
     def js(self, script: str, *arguments):
         return self.browser.execute_script(script, *arguments)
@@ -92,13 +138,19 @@ class Page:
             assert time.monotonic() < end, f"never: {condition}; problem: {problem}; console: {self.errors()}"
             time.sleep(0.05)
 
-    def open(self, chapter: str = ""):
-        """Loads the page, and brings a chapter into view, so that its figures are drawn."""
-        self.browser.get(
-            "about:blank"
-        )  # or a page that differs behind the # only would keep what a test before has set
-        self.browser.get(f"{self.address}#{chapter}")
-        self.wait("document.documentElement.dataset.ready")
+    def open(self, chapter: str = "", fresh: bool = True):
+        """Loads the page, and brings a chapter into view, so that its figures are drawn.
+
+        Not `fresh`, it stays as the last test of this chapter left it, which saves a second; what the figures show of
+        a sentence is new with the next `translate`.
+        """
+        if fresh or self.chapter != chapter:
+            self.chapter = None  # until it is open
+            # A page that differs behind the # only would keep what a test before has set.
+            self.browser.get("about:blank")
+            self.browser.get(f"{self.address}#{chapter}")
+            self.wait("document.documentElement.dataset.ready")
+        self.chapter = chapter
         if chapter:
             self.show(chapter)
 
@@ -123,26 +175,58 @@ class Page:
         maps = f"[...document.querySelectorAll('{selector} .heatmap')]"
         return self.js(f"return {maps}.map(({{ tensor }}) => [tensor.shape, [...tensor.data]])")
 
+    def use_everything(self, chapter: str) -> str:
+        """Uses each control of a chapter, and gives its text as it was after each.
+
+        Of controls in a row, tokens and heads, only the first ones; nothing that leaves the chapter or saves a file.
+        """
+        texts = []
+        for figure in range(self.js("return document.querySelectorAll(`#${arguments[0]} figure`).length", chapter)):
+            place = f"document.querySelectorAll('#{chapter} figure')[{figure}]"
+            self.js(f"{place}.scrollIntoView({{behavior: 'instant'}})")
+            self.wait(f"{place}.querySelector('.body').children.length")
+            texts += self.js(f"return ({USE_CONTROLS})({place})")
+            self.wait(f"!{place}.querySelector('[aria-busy=true]')")
+            texts.append(self.js(f"return {place}.textContent"))
+        return "\n".join(texts)
+
     def errors(self) -> list[str]:
         """What the browser's console has said in error."""
         return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-@pytest.fixture
-def page(browser, server) -> Page:
-    """The page with its example translated."""
-    page = Page(browser, server)
-    page.open()
-    return page
+@pytest.fixture(scope="session")
+def only_page(browser, server) -> Page:
+    """The page that all tests share; they ask for `page` or `open_chapter`."""
+    return Page(browser, server)
 
 
 @pytest.fixture
-def open_chapter(browser, server):
-    """Opens the page at a chapter: `open_chapter("heads")` gives the page."""
+def page_at(browser, only_page):
+    """Opens another address: `page_at("http://...")` gives its page; the shared one is loaded anew afterwards."""
 
-    def open_(chapter: str) -> Page:
-        page = Page(browser, server)
-        page.open(chapter)
+    def open_(address: str) -> Page:
+        only_page.chapter = None
+        page = Page(browser, address)
+        page.open()
         return page
+
+    return open_
+
+
+@pytest.fixture
+def page(only_page) -> Page:
+    """The page, open."""
+    only_page.open(fresh=False)
+    return only_page
+
+
+@pytest.fixture
+def open_chapter(only_page):
+    """Opens the page at a chapter: `open_chapter("heads")` gives the page, as `Page.open` says."""
+
+    def open_(chapter: str, fresh: bool = False) -> Page:
+        only_page.open(chapter, fresh)
+        return only_page
 
     return open_

@@ -116,7 +116,8 @@ def test_the_schedule_is_the_recipes(open_chapter):
     assert [rate for _, rate in points] == pytest.approx(expected)
 
 
-def test_the_smoothed_loss_is_a_lower_bound(open_chapter):
+@pytest.mark.parametrize("kind", ["t2t", "uniform"])
+def test_the_smoothed_loss_is_the_models(open_chapter, kind):
     page = open_chapter("training")
     show(page, "training")
     model, _ = opened()
@@ -125,13 +126,15 @@ def test_the_smoothed_loss_is_a_lower_bound(open_chapter):
     with torch.no_grad():
         logits = model(input_ids=inspection.source_ids, decoder_input_ids=inspection.target_ids[:, :-1]).logits[:, 2:3]
     label = inspection.target_ids[:, 3:4]
+    page.js("document.querySelector(`[data-key='spread over ${arguments[0]}']`).click()", kind)
     for epsilon in (0.0, 0.1, 0.3):
         page.js(SLIDE, "[data-key=epsilon]", epsilon)
-        (plain,), (smoothed,) = (numbers(page, "#smoothing-sentence", f"data-{name}") for name in ("plain", "smoothed"))
+        plain, smoothed, least = (
+            numbers(page, "#smoothing-sentence", f"data-{name}")[0] for name in ("plain", "smoothed", "least")
+        )
         assert plain == pytest.approx(-inspection.log_probs[2].item(), abs=1e-4)
-        exact = label_smoothed_loss(logits, label, epsilon, "uniform").item()  # without the constant of "t2t"
-        assert smoothed <= exact + 1e-3
-        assert smoothed == pytest.approx(exact, rel=0.15)
+        constant = least if kind == "t2t" else 0  # which that one takes off
+        assert smoothed - constant == pytest.approx(label_smoothed_loss(logits, label, epsilon, kind).item(), abs=1e-4)
         assert sum(numbers(page, "#training tr[data-target]", "data-target")) == pytest.approx(1)
         assert sum(numbers(page, "#training tr[data-target]", "data-predicted")) == pytest.approx(1)
 
@@ -146,6 +149,8 @@ def test_dropout_keeps_the_mean(open_chapter):
     close(before, inspected().tensors["encoder.layers.0.self_attn.output"][0, : len(before)])
     assert all(y == 0 or y == pytest.approx(2 * x, abs=1e-6) for x, y in zip(before, after, strict=True))
     assert 0 < after.count(0) < len(after)
+    bars = "[...document.querySelectorAll('.dropped-bars .before')].map((bar) => bar.getBoundingClientRect().height)"
+    assert len(set(page.js(f"return {bars}"))) > len(before) / 2  # each is as long as its number
 
 
 def test_the_search_is_the_models(open_chapter):

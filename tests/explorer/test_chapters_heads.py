@@ -28,12 +28,6 @@ def click(page, selector: str):
     page.js("document.querySelector(arguments[0]).dispatchEvent(new Event('click'))", selector)
 
 
-@pytest.fixture
-def fresh_page(browser):
-    """Nothing stays of the page that another test has left."""
-    browser.get("about:blank")
-
-
 @pytest.fixture(scope="module")
 def model():
     from vaswani_transformer import checkpoint_path, load
@@ -44,7 +38,6 @@ def model():
 # Chapter 3 -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("fresh_page")
 def test_chapter_3_shows_the_weights_of_every_head_of_a_layer(open_chapter, inspected):
     page = open_chapter("heads")
     page.translate(SENTENCE)
@@ -59,13 +52,12 @@ def test_chapter_3_shows_the_weights_of_every_head_of_a_layer(open_chapter, insp
     close(page.tensors("#heads .large")[0], tensors["encoder.layers.0.self_attn.weights"][1])
 
 
-@pytest.mark.usefixtures("fresh_page")
 def test_chapter_3_translates_without_the_heads_that_are_off(open_chapter, inspected):
     page = open_chapter("heads")
     page.translate(SENTENCE)
     for head in (1, 3):
         click(page, f"#heads .head-card:nth-child({head}) .switch")
-    page.wait("document.querySelector('#heads-outcome').ariaBusy === 'false'")
+    page.wait("document.querySelector('#heads .status').ariaBusy === 'false'")
     cells = page.js("return [...document.querySelectorAll('#heads-outcome tbody td')].map((cell) => cell.textContent)")
     without = inspected(SENTENCE, off=[("encoder", "self_attn", 0, 0), ("encoder", "self_attn", 0, 2)])
     assert [cells[0].strip(), cells[3].strip()] == [inspected(SENTENCE).translation, without.translation]
@@ -188,9 +180,8 @@ def test_chapter_8_opens_an_example_at_its_head_and_saves_the_figure(open_chapte
     assert "var(" not in svg and "currentColor" not in svg
 
 
-@pytest.mark.usefixtures("fresh_page")
 def test_chapter_8_a_focused_word_says_where_it_looks(open_chapter, inspected):
-    page = open_chapter("explorer")
+    page = open_chapter("explorer", fresh=True)
     page.translate(SENTENCE)
     page.js("document.querySelector('#explorer [data-key=\"link 1\"]').focus()")
     weights = inspected(SENTENCE).tensors["encoder.layers.0.self_attn.weights"][0, 1]

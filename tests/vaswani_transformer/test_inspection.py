@@ -1,5 +1,6 @@
 """Inspection: its tensors against transformers' own outputs and the paper's formulas, its record against `generate`."""
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +21,7 @@ from vaswani_transformer.heads import (
     twin_of,
 )
 from vaswani_transformer.inspection import record_search, record_tensors
+from vaswani_transformer.loss_vaswani import label_smoothed_loss
 
 
 VARIANTS = {
@@ -228,6 +230,23 @@ def test_an_inspection_tells_the_translation_token_by_token(tiny):
         values, best = logits[position].log_softmax(-1).topk(10)
         assert [a.token.id for a in alternatives] == best.tolist()
         assert_close(torch.tensor([a.log_prob for a in alternatives]), values)
+
+
+@pytest.mark.parametrize("smoothing_type", ["t2t", "uniform"])
+def test_the_smoothed_loss_follows_from_two_log_probabilities(tiny, smoothing_type):
+    model, tokenizer = tiny
+    inspection = inspect_translation(model, tokenizer, SENTENCE)
+    target = inspection.target_ids
+    logits = model(input_ids=inspection.source_ids, decoder_input_ids=target[:, :-1]).logits
+    right, mean, size, epsilon = inspection.log_probs, inspection.mean_log_probs, logits.shape[-1], 0.1
+    if smoothing_type == "t2t":
+        on, off = 1 - epsilon, epsilon / (size - 1)
+        least = -on * math.log(on) - epsilon * math.log(off)
+    else:
+        off, least = epsilon / size, 0
+        on = 1 - epsilon + off
+    loss = -on * right - off * (size * mean - right) - least
+    assert_close(loss.mean(), label_smoothed_loss(logits, target[:, 1:], epsilon, smoothing_type))
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])

@@ -22,8 +22,9 @@ POSITIONS = 128  # that are shown
 CONFIG = (
     "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads",
     "decoder_attention_heads", "d_k", "d_v", "vocab_size", "decoder_vocab_size", "norm_position",
-    "decoder_norm_position", "position_encoding", "position_layout", "label_smoothing", "dropout",
-    "activation_function", "share_embeddings", "max_position_embeddings",
+    "decoder_norm_position", "position_encoding", "position_layout", "label_smoothing", "label_smoothing_type",
+    "dropout", "attention_dropout", "activation_dropout", "activation_function", "share_embeddings",
+    "max_position_embeddings",
 )  # fmt: skip
 
 # The sentence that the page opens with, and sentences that show what the paper's Figures 3 to 5 show: a long-distance
@@ -33,6 +34,7 @@ OPENING = {
     "en": "The dog did not cross the street because it was too tired.",
     "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
 }
+GREETING = {"en": "Hello!", "de": "Hallo!"}  # where learned positions end before that sentence does
 EXAMPLES = {
     "en": {
         "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
@@ -61,7 +63,7 @@ def model_answer(opened: Opened, live: bool = True) -> dict[str, Any]:
         "name": opened.name,
         "source_language": source,
         "target_language": target,
-        "example": OPENING[language],
+        "example": OPENING[language] if fits(opened, OPENING[language]) else GREETING[language],
         "examples": [
             {"id": name, "text": text, "about": ABOUT[name], "words": words}
             for name, (text, words) in EXAMPLES[language].items()
@@ -90,6 +92,14 @@ def config_answer(config: VaswaniConfig) -> dict[str, Any]:
 def source_limit(opened: Opened) -> int:
     longest = opened.model.config.longest_sequence
     return SOURCE_TOKENS if longest is None else min(SOURCE_TOKENS, longest)
+
+
+def fits(opened: Opened, text: str) -> bool:
+    """Whether the checkpoint can write a text, and the page show it."""
+    try:
+        return len(opened.tokenizer(text)["input_ids"]) <= source_limit(opened)
+    except ValueError:  # a character that is not in its vocabulary
+        return False
 
 
 def training_answer(opened: Opened) -> dict[str, Any] | None:
@@ -155,6 +165,7 @@ def run_answer(opened: Opened, run_id: str, request: dict, inspection: Inspectio
             "outputs": tokens_answer(inspection.outputs),
         },
         "log_probs": inspection.log_probs.tolist(),
+        "mean_log_probs": inspection.mean_log_probs.tolist(),
         "log_prob": inspection.log_prob,
         "score": inspection.score,
         "alternatives": [

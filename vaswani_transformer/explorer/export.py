@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..files import whole_folder
-from ..heads import head_names
 from .answers import model_answer, position_tensors, tensors_file
 from .opened import Opened
 from .runs import Runs
@@ -45,7 +44,7 @@ def export(
         write(data / "model.json", model | {"example": texts[0]})
         (data / "model.safetensors").write_bytes(tensors_file(position_tensors(opened)))
         for number, text in enumerate(texts):
-            progress(text)
+            progress(f"{number + 1} of {len(texts)}: {text}")
             write_sentence(opened, data / "runs", number, text)
         write(data / "runs.json", [{"text": text, "file": str(n)} for n, text in enumerate(texts)])
 
@@ -62,8 +61,7 @@ def write_sentence(opened: Opened, folder: Path, number: int, text: str):
     write_run(f"{number}.leak", runs.run(opened, text, causal=False))
     write(folder / f"{number}.heads.json", runs.heads(opened, text))
     write(folder / f"{number}.beyond.json", runs.beyond(opened, text))
-    off = {".".join(map(str, head)): runs.run(opened, text, off=[head]) for head in head_names(opened.model)}
-    write(folder / f"{number}.off.json", off)
+    write(folder / f"{number}.off.json", runs.each_off(opened, text))
     searches = [runs.run(opened, text, beams=beams, alpha=alpha) for beams in BEAMS for alpha in ALPHAS]
     write(folder / f"{number}.beams.json", searches)
 

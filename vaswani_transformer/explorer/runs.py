@@ -11,7 +11,8 @@ from typing import Any
 import sacrebleu
 import torch
 
-from ..heads import Ablation, Head, ablate_heads, check_heads, log_probs_of, twin_of, without_heads
+from ..beam_search_vaswani import length_penalty
+from ..heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of, twin_of, without_heads
 from ..inspection import Inspection, inspect_translation
 from .answers import run_answer, source_limit
 from .opened import Opened
@@ -121,13 +122,18 @@ class Runs:
             leak = None if causal else leak_answer(opened, run, off)
         request = {**asdict(key), "off": [list(head) for head in off]}
         answer = run_answer(opened, self.keep(run, key), request, run) | {"leak": leak}
-        if before is not None:
-            answer["changes"] = {
-                "text_before": before.translation,
-                "score_before": before.score,
-                "log_prob_before": before.log_prob,
-            }
-        return answer
+        return answer if before is None else answer | {"changes": changes_answer(before)}
+
+    def each_off(self, opened: Opened, text: str) -> dict[str, dict[str, Any]]:
+        """By a head's name with dots, what a run without it would say of its translation, all of one batched search."""
+        key = plain(opened, text)
+        check(opened, key)
+        with self.turn():
+            original = self.inspect(opened, key)
+            ids = original.source_ids, original.target_ids
+            heads, settings = head_names(opened.model), (key.beams, key.alpha)
+            ablations = ablate_heads(opened.model, *ids, *settings, heads=heads, max_time=self.time_limit)
+        return {".".join(map(str, one.head or ())): off_answer(opened, key, original, one) for one in ablations}
 
     def heads(
         self, opened: Opened, text: str, beams: int | None = None, alpha: float | None = None
@@ -195,7 +201,24 @@ def ablation_answer(opened: Opened, ablation: Ablation, whole: str) -> dict[str,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
         "chrf_to_original": sacrebleu.sentence_chrf(text, [whole]).score,
+        "changed": text != whole,
     }
+
+
+def off_answer(opened: Opened, key: Key, original: Inspection, ablation: Ablation) -> dict[str, Any]:
+    """What the page shows of a run without one head."""
+    penalty = length_penalty(len(ablation.target_ids) - 1, key.alpha, opened.model.penalty_offset())
+    return {
+        "request": {**asdict(key), "off": [list(ablation.head or ())]},
+        "target": {"text": text_of(opened, ablation)},
+        "score": ablation.score,
+        "log_prob": ablation.score * penalty,
+        "changes": changes_answer(original),
+    }
+
+
+def changes_answer(before: Inspection) -> dict[str, Any]:
+    return {"text_before": before.translation, "score_before": before.score, "log_prob_before": before.log_prob}
 
 
 def text_of(opened: Opened, ablation: Ablation) -> str:

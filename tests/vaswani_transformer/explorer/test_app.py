@@ -14,7 +14,9 @@ from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 from torch.testing import assert_close
 
 from vaswani_transformer import inspect_translation
+from vaswani_transformer.explorer import answers as answers_module
 from vaswani_transformer.explorer import runs as runs_module
+from vaswani_transformer.explorer.answers import GREETING, OPENING
 from vaswani_transformer.explorer.app import create_app
 from vaswani_transformer.explorer.opened import Shelf
 from vaswani_transformer.explorer.runs import Runs
@@ -52,12 +54,21 @@ def test_the_checkpoints_are_named_and_the_given_one_is_current(client, shelf):
 def test_the_model_is_described(client, shelf):
     answer = client.get("/api/model", params={"checkpoint": ABOUT["name"]}).json()
     assert answer == client.get("/api/model").json()
+    config = shelf.open().model.config
     assert answer["config"]["d_model"] == 32 and answer["config"]["d_k"] == 16
+    for name in ("label_smoothing_type", "dropout", "attention_dropout", "activation_dropout"):
+        assert answer["config"][name] == getattr(config, name)
     assert answer["parameters"]["count"] == shelf.open().model.num_parameters()
     assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
     assert answer["limits"] == {"source_tokens": 100, "beams": 8}
     assert answer["training"] is None and answer["curve"] is None and answer["live"] is True
     assert [example["id"] for example in answer["examples"]] == ["long-distance", "anaphora", "structure"]
+
+
+def test_the_page_opens_with_a_sentence_that_fits(client, monkeypatch):
+    longer = client.get("/api/model").json()["example"]
+    monkeypatch.setattr(answers_module, "SOURCE_TOKENS", 10)
+    assert [longer, client.get("/api/model").json()["example"]] == [OPENING["en"], GREETING["en"]]
 
 
 def test_the_positions_are_those_that_the_model_adds(client, shelf):
@@ -73,6 +84,7 @@ def test_a_run_is_the_librarys_inspection(client, shelf):
     settings = {"beams": 4, "alpha": 0.6, "off": [], "causal": True}
     assert run["request"] == {"checkpoint": ABOUT["name"], "text": SENTENCE, **settings}
     assert run["log_probs"] == pytest.approx(wanted.log_probs.tolist(), abs=1e-5)
+    assert run["mean_log_probs"] == pytest.approx(wanted.mean_log_probs.tolist(), abs=1e-5)
     assert run["log_prob"] == pytest.approx(sum(run["log_probs"]), abs=1e-5)
     assert run["score"] == pytest.approx(run["search"]["finished"][0]["score"], abs=1e-4)
     assert run["search"]["finished"][0]["text"] == run["target"]["text"]
@@ -126,6 +138,7 @@ def test_every_head_by_itself(client, shelf):
     assert one["score"] == pytest.approx(alone["score"], abs=1e-4)
     same = [head["chrf_to_original"] for head in heads if head["text"] == PAIRS[SENTENCE]]
     assert same == pytest.approx([100] * len(same)) and len(same) < len(heads)
+    assert [head["changed"] for head in heads] == [head["text"] != PAIRS[SENTENCE] for head in heads]
 
 
 def test_beyond_the_trained_length(client):

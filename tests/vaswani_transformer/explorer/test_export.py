@@ -78,6 +78,11 @@ def check_copy(address: str, client, model):
         off = json.loads(get(f"data/runs/{number}.off.json"))
         assert list(off) == [".".join(map(str, head)) for head in head_names(model)]
         assert all(one["changes"]["text_before"] == run["target"]["text"] for one in off.values())
+        for name, one in list(off.items())[::5]:
+            *place, layer, head = name.split(".")
+            without = client.post("/api/run", json={"text": text, "off": [[*place, int(layer), int(head)]]}).json()
+            assert one["request"] == without["request"] and one["target"]["text"] == without["target"]["text"]
+            assert [one["score"], one["log_prob"]] == pytest.approx([without["score"], without["log_prob"]], abs=1e-4)
         searches = [one["search"] for one in json.loads(get(f"data/runs/{number}.beams.json"))]
         wanted = [(beams, alpha) for beams in (1, 2, 3, 4) for alpha in (0, 0.6, 1)]
         assert [(search["beams"], search["alpha"]) for search in searches] == wanted

@@ -56,7 +56,7 @@ async function buildForm({ current, checkpoints }) {
   const options = checkpoints.map(({ name, source_language, target_language }) => el("option", { value: name, selected: name === current },
     source_language ? `${language(source_language)} → ${language(target_language)} · ${name}` : name));
   const select = el("select", { id: "checkpoint", "aria-label": "Checkpoint", change: () => attempt(() => openModel(select.value)) }, options);
-  find("languages").replaceChildren(select);
+  find("languages").replaceChildren(options.length > 1 ? select : options[0].textContent);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(() => state.translate(text.value));
@@ -66,20 +66,26 @@ async function buildForm({ current, checkpoints }) {
     event.preventDefault();
     form.requestSubmit();
   });
-  if (!state.model?.live) await offerSentences();
+  const sentences = await state.source.sentences?.();
+  if (sentences) offerSentences(sentences);
 }
 
 /** In an exported copy the sentences are chosen, not written. */
-async function offerSentences() {
-  const sentences = await state.source.sentences?.();
-  if (!sentences) return;
-  text.setAttribute("list", "sentences");
-  text.readOnly = true;
+function offerSentences(sentences) {
   const select = el("select", { id: "sentences", "aria-label": "Sentence", change: () => {
     text.value = select.value;
     form.requestSubmit();
   } }, sentences.map(({ text }) => el("option", { value: text }, text)));
-  find("languages").append(select);
+  const isChoice = sentences.length > 1;
+  const whole = el("p", { id: "whole-sentence", class: isChoice ? null : "alone" }); // a narrow choice shows only its beginning
+  if (isChoice) text.before(select);
+  find("translation").before(whole);
+  state.on("run", () => {
+    select.value = whole.textContent = state.run.request.text;
+    whole.lang = text.lang;
+  });
+  text.hidden = find("translate").hidden = true;
+  find("whose").textContent = isChoice ? "a few sentences" : "a sentence";
 }
 
 function buildChapters() {
@@ -110,7 +116,9 @@ function buildChapters() {
 function showAbout() {
   const { name, parameters } = state.model;
   find("about").textContent = `${name}, ${count(parameters.count)} parameters. Text and code of this page: vaswani-transformer (Apache-2.0), `
-    + "with D3 (ISC) and KaTeX (MIT). Nothing you type leaves this machine.";
+    + "with D3 (ISC) and KaTeX (MIT). "
+    + (state.model.live ? "What you type goes to the program that serves this page, and nowhere else."
+      : "The sentences of this copy were worked out beforehand; for your own, run “vaswani explore”.");
 }
 
 await attempt(async () => {
@@ -122,5 +130,5 @@ await attempt(async () => {
   await buildForm(checkpoints);
   await openModel(checkpoints.current);
   if (location.hash) document.querySelector(location.hash)?.scrollIntoView();
-  document.documentElement.dataset.ready = "true";
 });
+document.documentElement.dataset.ready = "true"; // or there is a problem, which is shown

@@ -55,8 +55,8 @@ function render(root, state) {
   root.append(el("h3", {}, "What it costs"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
     caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word `
-      + `to each side; restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, `
-      + "through as many layers as that takes. Grey letters give the growth, as the table does; the numbers are counted." });
+      + `to each side; the paper's row for them is that of the dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, `
+      + "through as many layers as that takes. Grey letters give the growth, as in the paper; the numbers are exact counts." });
 }
 
 /** The first and the last word. */
@@ -340,7 +340,7 @@ function drawCosts(body, state, costs) {
 
 function costText(n, d) {
   if (n === d) return `At n = d = ${d} a self-attention layer and a recurrent layer cost the same, ${count(n * n * d)} multiplications.`;
-  const [factor, word] = n < d ? [d / n, "cheaper"] : [n / d, "dearer"];
+  const [factor, word] = n < d ? [d / n, "cheaper"] : [n / d, "more expensive"];
   return `With ${count(n)} tokens and d = ${d}, a self-attention layer is ${number(factor, 2)} times ${word} than a recurrent one, `
     + `and waits for 1 step instead of ${count(n)}.`;
 }

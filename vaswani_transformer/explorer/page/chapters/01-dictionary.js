@@ -337,7 +337,7 @@ function labelPoints(picture, points, [ox, oy], size) {
 function lookupText(state, { rows, columns, shares, values, real, plane }) {
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).filter((i) => shares[i] >= 0.01).slice(0, 3);
   const sources = order.map((i) => `${percent(shares[i])} of “${shown(columns[i])}”`).join(", ");
-  const share = `The picture shows ${percent(plane.share)} of what the ${columns.length} values differ in.`;
+  const share = `The picture keeps ${percent(plane.share)} of the variance of the ${columns.length} values.`;
   return `“${shown(rows[real.query])}” gets ${sources}. ${share} ${distanceText(state, shares, values, real)}`;
 }
 

@@ -1,6 +1,6 @@
 import { attentionPicker, checkbox, slider, tokenRow } from "../lib/controls.js";
 import { el, formula, number, percent, prose, shown } from "../lib/dom.js";
-import { figure } from "../lib/figure.js";
+import { figure, keepFocus } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { softmax, Tensor, times, timesTransposed } from "../lib/tensors.js";
 import { lineChart } from "../lib/charts.js";
@@ -8,9 +8,9 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token asks the others a question. Its question is a <em class="q">query</em>, a row of \(Q\); what the others offer to be
+<p>Each token asks all tokens a question. Its question is a <em class="q">query</em>, a row of \(Q\); what the others offer to be
   found by are <em class="k">keys</em>, the rows of \(K\); and what they hand over when found are <em class="v">values</em>, the rows of
-  \(V\). All three are the same vectors of the stream, seen through three learned matrices.</p>
+  \(V\). In self-attention all three come from the same vectors, through three learned matrices.</p>
 \[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
 <p>Read it from the inside: every query meets every key in a dot product, the products are scaled, a softmax makes each row sum to
   one, and the rows of \(V\) are mixed in these shares. Below are the real matrices of one head. Choose another layer or head,
@@ -24,67 +24,83 @@ const SCALING = String.raw`
 function render(root, state) {
   root.append(prose(TEXT));
   const settings = { scaled: true, temperature: 1, query: 0 };
-  const steps = figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings, () => steps.redraw()),
+  figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings),
     caption: "Every matrix is the model's own for the sentence above. The last one is checked against what the model computed." });
   root.append(el("h3", {}, "What the scaling is for"), prose(SCALING));
   figure(root, state, { on: ["run", "select"], draw: (body) => drawScaling(body, state),
-    caption: "Left: the variance of q·k for random vectors, and (the dot) of this head's real scores. Right: the mean of each row's largest "
-      + "weight after the softmax; the line is for random vectors over as many tokens, the dots for this head." });
+    caption: "Left: the variance of q·k for random vectors, and (the dots) of this head's real scores. Right: each row's largest weight after "
+      + "the softmax, as the mean of all rows; the lines are for random vectors over as many tokens, the dots for this head. What the "
+      + "causal mask hides is left out." });
 }
 
-function drawSteps(body, state, settings, redraw) {
+/** The matrices, between them the controls, which stay where only what follows from them is drawn again. */
+function drawSteps(body, state, settings) {
+  settings.query = Math.min(settings.query, state.tokens().rows.length - 1);
+  const [vectors, products] = [el("div"), el("div")];
+  const show = (...places) => keepFocus(body, () => {
+    for (const place of places) place.replaceChildren();
+    if (places.includes(vectors)) drawVectors(vectors, state, settings);
+    drawProducts(products, state, settings, choose);
+  });
+  const change = (name) => (value) => {
+    settings[name] = value;
+    show(products);
+  };
+  const choose = (query) => {
+    settings.query = query;
+    show(vectors, products);
+  };
+  body.append(attentionPicker(state), vectors, el("div", { class: "controls" },
+    checkbox({ name: "divide by √d_k", value: settings.scaled, onChange: change("scaled") }),
+    slider({ name: "temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, onChange: change("temperature") })), products);
+  show(vectors, products);
+}
+
+/** Heat maps side by side: [title, tensor, options] for each, drawn when all are in the page, so that they share its width. */
+function row(root, maps) {
+  const boxes = maps.map(([title, tensor]) => el("div", {},
+    el("h4", {}, formula(title), el("span", { class: "note" }, ` ${tensor.shape.join(" × ")}`))));
+  root.append(el("div", { class: "side-by-side" }, boxes));
+  maps.forEach(([, tensor, options], i) => heatmap(boxes[i], tensor, options));
+}
+
+const VECTORS = { scale: "signed", rowName: "token", columnName: "component", size: 16 };
+
+function drawVectors(root, state, { query: selected }) {
   const { rows, columns } = state.tokens();
-  const { head } = state.selection;
-  const part = (name) => state.tensor(name).part(head);
-  const [query, key, value] = [part("query"), part("key"), part("value")];
-  const [T, d_k] = query.shape;
-  const isCausal = state.selection.stack === "decoder" && state.selection.kind === "self_attn" && state.run.request.causal !== false;
-  const masked = (r, c) => isCausal && c > r;
-  settings.query = Math.min(settings.query, T - 1);
-
-  const scores = state.tensor("scores").part(head).map((x) => (settings.scaled ? x : x * Math.sqrt(d_k)));
-  const visible = new Tensor(scores.shape, scores.data.map((x, i) => (masked(Math.floor(i / columns.length), i % columns.length) ? -Infinity : x)));
-  const weights = softmax(visible, settings.temperature);
-  const mixed = times(weights, value);
-  const names = { rowName: "query", columnName: "key" };
-  const shape = (tensor) => el("span", { class: "note" }, ` ${tensor.shape.join(" × ")}`);
-  const step = (title, tensor, options) => {
-    const box = el("div", {}, el("h4", {}, title, shape(tensor)));
-    return { box, show: () => heatmap(box, tensor, options) };
-  };
-
-  body.append(attentionPicker(state));
-  const vectors = [
-    step(formula("Q"), query, { rows, scale: "signed", label: "Queries", rowName: "token", columnName: "component", size: 16, selected: settings.query }),
-    step(formula("K"), key, { rows: columns, scale: "signed", label: "Keys", rowName: "token", columnName: "component", size: 16 }),
-    step(formula("V"), value, { rows: columns, scale: "signed", label: "Values", rowName: "token", columnName: "component", size: 16 })];
-  const products = [
-    step(formula(settings.scaled ? "Q K^{\\top} / \\sqrt{d_k}" : "Q K^{\\top}"), scores,
-      { rows, columns, scale: "signed", label: "Scores", masked, selected: settings.query, ...names, onSelect: (r) => choose(r) }),
-    step(formula("\\mathrm{softmax}"), weights,
-      { rows, columns, label: "Weights", masked, selected: settings.query, ...names, onSelect: (r) => choose(r) })];
-  const result = [step(formula("\\mathrm{softmax}(\\cdot)\\,V"), mixed,
-    { rows, scale: "signed", label: "The head's output", rowName: "token", columnName: "component", size: 16, selected: settings.query })];
-  const choose = (r) => {
-    settings.query = r;
-    redraw();
-  };
-
-  const line = (steps) => {
-    const element = el("div", { class: "side-by-side" }, steps.map(({ box }) => box));
-    body.append(element);
-    steps.forEach(({ show }) => show());
-  };
-  line(vectors);
-  body.append(el("div", { class: "controls" },
-    checkbox({ name: "divide by √d_k", value: settings.scaled, onChange: (scaled) => { settings.scaled = scaled; redraw(); } }),
-    slider({ name: "temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, onChange: (t) => { settings.temperature = t; redraw(); } })));
-  line(products);
-  line(result);
-  body.append(el("p", { class: "note", id: "attention-check" }, check(state, mixed, settings)),
-    el("h4", {}, "One query"), tokenRow({ name: "query", tokens: rows, value: settings.query, onSelect: choose }),
-    sentenceOf(rows, columns, settings.query, weights));
+  const part = (name) => state.tensor(name).part(state.selection.head);
+  row(root, [["Q", part("query"), { ...VECTORS, rows, selected, label: "Queries" }],
+    ["K", part("key"), { ...VECTORS, rows: columns, label: "Keys" }],
+    ["V", part("value"), { ...VECTORS, rows: columns, label: "Values" }]]);
 }
+
+function drawProducts(root, state, settings, choose) {
+  const { rows, columns } = state.tokens();
+  const { scores, weights, mixed, masked } = stepsOf(state, settings);
+  const { scaled, query: selected } = settings;
+  const map = { rows, columns, masked, selected, rowName: "query", columnName: "key", onSelect: choose };
+  row(root, [[scaled ? "Q K^{\\top} / \\sqrt{d_k}" : "Q K^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
+    ["\\mathrm{softmax}", weights, { ...map, label: "Weights" }]]);
+  row(root, [["\\mathrm{softmax}(\\cdot)\\,V", mixed, { ...VECTORS, rows, selected, label: "The head's output" }]]);
+  root.append(el("p", { class: "note", id: "attention-check" }, check(state, mixed, settings)),
+    el("h4", {}, "One query"), tokenRow({ name: "query", tokens: rows, value: selected, onSelect: choose }),
+    sentenceOf(rows, columns, selected, weights));
+}
+
+/** Scores, weights and their mixture of the values with these settings; `masked(query, key)` says what may not be seen. */
+function stepsOf(state, { scaled, temperature }) {
+  const { stack, kind, head } = state.selection;
+  const isCausal = stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false;
+  const masked = (r, c) => isCausal && c > r;
+  const factor = scaled ? 1 : Math.sqrt(state.tensor("query").shape.at(-1));
+  const scores = state.tensor("scores").part(head).map((x) => x * factor);
+  const weights = softmax(hidden(scores, masked), temperature);
+  return { scores, weights, mixed: times(weights, state.tensor("value").part(head)), masked };
+}
+
+/** Scores [T, S] with minus infinity where they are masked. */
+const hidden = (scores, masked) =>
+  new Tensor(scores.shape, scores.data.map((x, i) => (masked(Math.floor(i / scores.shape[1]), i % scores.shape[1]) ? -Infinity : x)));
 
 /** How far the page's result is from the model's. */
 function check(state, mixed, { scaled, temperature }) {
@@ -104,7 +120,8 @@ function sentenceOf(rows, columns, query, weights) {
 
 // The scaling ---------------------------------------------------------------------------------------------------------
 
-const variance = (xs) => {
+const variance = (numbers) => {
+  const xs = numbers.filter(Number.isFinite); // what the mask hides is minus infinity
   const mean = xs.reduce((a, x) => a + x, 0) / xs.length;
   return xs.reduce((a, x) => a + (x - mean) ** 2, 0) / xs.length;
 };
@@ -123,11 +140,15 @@ function randomProducts(width, n, m) {
 }
 
 function drawScaling(body, state) {
-  const scores = state.tensor("scores").part(state.selection.head);
+  const { scores: all, masked } = stepsOf(state, { scaled: true, temperature: 1 });
+  const hide = (tensor) => hidden(tensor, masked);
+  const scores = hide(all);
   const d_k = state.tensor("query").shape.at(-1);
   const unscaled = scores.map((x) => x * Math.sqrt(d_k));
   const widths = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-  const products = widths.map((width) => [width, randomProducts(width, 40, scores.shape[1])]);
+  const [queries, keys] = scores.shape;
+  const isCausal = masked(0, 1);
+  const products = widths.map((width) => [width, hide(randomProducts(width, isCausal ? queries : 40, keys))]);
   const scaledBy = (tensor, width) => softmax(tensor.map((x) => x / Math.sqrt(width)));
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(attentionPicker(state), charts);

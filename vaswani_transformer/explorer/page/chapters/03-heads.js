@@ -1,4 +1,4 @@
-import { Asking } from "../lib/asking.js";
+import { asked } from "../lib/asked.js";
 import { bars } from "../lib/charts.js";
 import { headColour } from "../lib/colours.js";
 import { attentionPicker, button } from "../lib/controls.js";
@@ -35,18 +35,31 @@ const RANKING = String.raw`
 
 function render(root, state) {
   root.append(prose(TEXT));
-  const settings = { off: [] };
-  const without = new Asking(() => all.redraw());
-  const each = new Asking(() => ranking.redraw(), 0);
+  const settings = { off: [], now: null, each: null }; // now: the run without those that are off; each: the answer on every head
+  const without = asked({ words: "Translating without them …" });
+  const each = asked({ delay: 0 });
   state.on("run", () => {
-    settings.off = [];
-    without.forget();
-    each.forget();
+    Object.assign(settings, { off: [], now: null, each: null });
+    without.drop();
+    each.drop();
   });
+  const change = (off) => {
+    const use = (now) => {
+      settings.now = now;
+      all.redraw();
+    };
+    settings.off = off;
+    if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }), use, () => use(null));
+    else {
+      without.drop();
+      settings.now = null;
+    }
+    all.redraw();
+  };
   const all = figure(root, state, {
     on: ["run", "select"],
     wide: true,
-    draw: (body) => drawAll(body, state, settings, without),
+    draw: (body) => drawAll(body, state, settings, without, change),
     caption:
       "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; " +
       "its switch takes it out of the model.",
@@ -58,36 +71,30 @@ function render(root, state) {
     draw: (body) => drawOne(body, state),
     caption:
       "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. " +
-      "Rare words are the rarest quarter of the sentence's words.",
+      "Rare words: the quarter of the sentence's words that come last in the vocabulary, which begins with the frequent ones.",
   });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
   const ranking = figure(root, state, {
     on: ["run", "select"],
     wide: true,
-    draw: (body) => drawRanking(body, state, each),
+    draw: (body) => drawRanking(body, state, settings, each, () => ranking.redraw()),
     caption:
-      "How far log P of the translation falls when one head is off: blue a fall, orange a rise, when the model finds the translation " +
-      "more likely without the head.",
+      "How far log P of the translation falls when one head is off. Blue is a fall; orange is a rise: the model finds the " +
+      "translation more likely without the head.",
   });
 }
 
 // All heads of a layer, and the translation without some ---------------------------------------------------------------
 
-function drawAll(body, state, settings, without) {
+function drawAll(body, state, settings, without, change) {
   const { stack, kind, layer } = state.selection;
   const { heads } = state.size(stack);
-  const change = (off) => {
-    settings.off = off;
-    if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }));
-    else without.forget();
-    without.onChange();
-  };
   const largest = state.tensor("weights").data.reduce((a, x) => Math.max(a, x), 0);
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
   const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour is a weight of ${number(largest)}.`);
-  body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings.off, without, change));
+  body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings, without, change));
 }
 
 function sizes(state, heads) {
@@ -142,17 +149,11 @@ function lookButton(state, place, largest) {
 }
 
 /** The translation with all heads, and without those that are off. */
-function outcome(state, off, { answer, problem, isBusy }, change) {
-  const now = off.length ? answer : null;
-  const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, problem || verdict(state, off, now, isBusy));
+function outcome(state, { off, now }, without, change) {
+  const words = without.isBusy ? "" : verdict(state, off, now);
+  const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, words);
   const table = el("div", { class: "scroller" }, comparison(state, now));
-  return el(
-    "div",
-    { class: "outcome", id: "heads-outcome", "aria-busy": String(isBusy) },
-    off.length ? chipsOf(off, change) : null,
-    table,
-    note,
-  );
+  return el("div", { class: "outcome", id: "heads-outcome" }, off.length ? chipsOf(off, change) : null, table, without.status, note);
 }
 
 /** A table of the run, and of the run `now` where there is one. */
@@ -181,9 +182,9 @@ function chipsOf(off, change) {
   return el("div", { class: "tokens", role: "group", "aria-label": "Heads that are off" }, el("span", {}, "off:"), chips, all);
 }
 
-function verdict(state, off, now, isBusy) {
+function verdict(state, off, now) {
   if (!off.length) return "Every head is at work.";
-  if (isBusy || !now) return "Translating without them…";
+  if (!now) return ""; // the status says why
   const difference = now.log_prob - state.run.log_prob;
   const change = `log P ${difference < 0 ? "falls" : "rises"} by ${number(Math.abs(difference))}`;
   return now.target.text === state.run.target.text
@@ -249,18 +250,18 @@ function described(label, names, measures) {
 
 const SHOWN = 8;
 
-function drawRanking(body, state, each) {
-  const { answer, isBusy, problem } = each;
-  const ask = () => each.ask(() => state.source.heads(state.run));
-  const text = problem || (isBusy ? "Computing…" : answer ? summary(state, answer) : "");
-  body.append(
-    el(
-      "div",
-      { class: "controls" },
-      button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank", "aria-disabled": String(isBusy) }),
-      el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, text),
-    ),
-  );
+function drawRanking(body, state, settings, each, redraw) {
+  const ask = () => {
+    if (each.isBusy) return;
+    each.ask(() => state.source.heads(state.run), (answer) => {
+      settings.each = answer;
+      redraw();
+    });
+  };
+  const answer = settings.each;
+  const result = el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, answer ? summary(state, answer) : "");
+  const start = button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank" });
+  body.append(el("div", { class: "controls" }, start, each.status, result));
   if (!answer) return;
   const drops = answer.map((one) => ({ ...one, drop: state.run.log_prob - one.log_prob_of_original }));
   const largest = Math.max(...drops.map(({ drop }) => Math.abs(drop)));
@@ -268,18 +269,17 @@ function drawRanking(body, state, each) {
   body.append(el("div", { class: "side-by-side rankings" }, grids), el("h4", {}, "The heads that this translation needs most"));
   ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids[i], state, drops, { stack, kind }, name, largest));
   drawNeeded(body, state, drops, largest);
-  body.append(el("p", { class: "note" }, "* without this head the translation is another one"));
+  body.append(el("p", { class: "note" }, "* Without this head another translation is found. To be quick, these searches have one beam, with and without the head."));
 }
 
 /** The heads without which log P falls most; choosing one goes to it. */
 function drawNeeded(body, state, drops, largest) {
   const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
-  const isSame = ({ text }) => text === state.run.target.text;
   const items = ranked.map((one) => ({
     name: headName(one),
     value: one.drop,
     colour: one.stack,
-    text: `${number(one.drop)}${isSame(one) ? "" : " *"}`,
+    text: `${number(one.drop)}${one.changed ? " *" : ""}`,
   }));
   bars(body, items, { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) });
 }
@@ -307,10 +307,10 @@ function drawGrid(root, state, drops, { stack, kind }, name, largest) {
 }
 
 function summary(state, answer) {
-  const changed = answer.filter(({ text }) => text !== state.run.target.text).length;
+  const changed = answer.filter(({ changed }) => changed).length;
   const worst = answer.reduce((a, b) => (b.log_prob_of_original < a.log_prob_of_original ? b : a));
   return (
     `Without ${headName(worst)} log P falls most, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. ` +
-    `${changed} of ${answer.length} heads change the translation.`
+    `${changed} of ${answer.length} heads change what is translated with one beam.`
   );
 }

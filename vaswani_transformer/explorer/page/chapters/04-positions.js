@@ -1,9 +1,9 @@
 // Chapter 4: what tells the model where a word stands (section 3.5).
+import { asked } from "../lib/asked.js";
 import { bars, lineChart } from "../lib/charts.js";
 import { button, choice, slider, tokenRow } from "../lib/controls.js";
-import { Problem } from "../lib/data.js";
 import { count, el, formula, number, prose } from "../lib/dom.js";
-import { figure } from "../lib/figure.js";
+import { figure, keepFocus } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { columnsOf, fitError, frequencies, rotationError, sinusoids, turn } from "../lib/positions.js";
 import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
@@ -14,11 +14,11 @@ const TEXT = String.raw`
 <p>Attention is a set operation: shuffle the words, and every output is the same, only shuffled too. “The dog bites the man” and “the
   man bites the dog” would be one sentence. So before the first layer each token gets a vector added that says where it stands.
   The paper's has no parameters. Its components come in pairs, a sine and a cosine of one frequency, and the frequencies fall from one
-  radian per word to a ten-thousandth:</p>
+  radian per word to about a ten-thousandth:</p>
 \[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
 <p>It is <em>added</em>, not put beside the embedding: one vector has to carry both, and the layers learn to keep them apart. The paper
-  multiplies embeddings by \(\sqrt{d}\) first, which makes the two about equally long. Choose a token to see what meets what.</p>`;
+  multiplies embeddings by \(\sqrt{d}\) first, which brings both to lengths of one order. Choose a token to see the two and their sum.</p>`;
 
 const CLOCKS = String.raw`
 <p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
@@ -40,8 +40,8 @@ const SIMILARITY = String.raw`
   far words are told apart.</p>`;
 
 const BEYOND = String.raw`
-<p>A formula has a value at every position, so the paper's authors hoped for sentences longer than any in training. Having a value is
-  not the same as being understood, though. Here the sentence and its translation are repeated, twice, three times, up to eight, and the
+<p>A formula has a value at every position, so the authors hoped that it would carry over to sentences longer than any in training. Having a value
+  is not the same as being understood, though. Here the sentence and its translation are repeated, twice, three times, up to eight, and the
   model says how probable it finds the translation.</p>`;
 
 const SHOWN = 128; // positions, where the model has no table to show
@@ -49,10 +49,11 @@ const FACES = 8; // clocks
 
 function render(root, state) {
   const settings = { token: 1, stack: "encoder", row: 40, shift: 3, position: 5, pair: 0, measure: "dot product" };
-  const beyond = { answer: null, problem: null, isAsked: false };
+  const beyond = { answer: null, question: asked({ delay: 0 }) };
   state.on("run", () => {
     Object.assign(settings, { token: 1, stack: "encoder" });
-    Object.assign(beyond, { answer: null, problem: null, isAsked: false });
+    beyond.answer = null;
+    beyond.question.drop();
   });
   root.append(prose(TEXT));
   figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
@@ -69,7 +70,7 @@ function render(root, state) {
   root.append(el("h3", {}, "Beyond the lengths it knows"), prose(BEYOND));
   const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
     caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
-      + "the positions' fault alone. The dashed line is the longest translation in training." });
+      + "the positions' fault alone. The dashed line, where it is in reach, is the longest translation in training." });
 }
 
 const kindOf = (state) => state.model.config.position_encoding;
@@ -92,13 +93,6 @@ function noteOf(state) {
 const NONE = "This checkpoint adds nothing: all that it can know of the order comes through the decoder's mask.";
 
 // What is added -------------------------------------------------------------------------------------------------------
-
-/** Does `redraw`, and focuses what had the focus before, drawn anew. */
-function keepFocus(root, redraw) {
-  const focused = document.activeElement?.dataset?.key;
-  redraw();
-  if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-}
 
 function drawSum(body, state, settings) {
   const [place, angle] = [el("div"), el("p", { class: "note", id: "position-angle", "aria-live": "polite" })];
@@ -152,7 +146,7 @@ function angleText(embedding, position, [first, second, sum]) {
   const angle = Math.round((Math.acos(cosine) * 180) / Math.PI);
   const result = `Lengths ${number(first)} and ${number(second)} at an angle of ${angle}° give ${number(sum)}.`;
   const isNearlyRight = Math.abs(cosine) < 0.25;
-  return isNearlyRight ? `${result} Near to a right angle, as most vectors are in so many dimensions: neither hides the other.` : result;
+  return isNearlyRight ? `${result} Nearly a right angle, as between most vectors of so many dimensions: neither hides the other.` : result;
 }
 
 // The rotation --------------------------------------------------------------------------------------------------------
@@ -330,20 +324,16 @@ function showSimilarity(root, maps, settings) {
 // Beyond --------------------------------------------------------------------------------------------------------------
 
 function drawBeyond(body, state, beyond, redraw) {
-  if (beyond.answer) return showBeyond(body, beyond.answer);
-  const ask = async () => {
-    const { run } = state;
-    Object.assign(beyond, { isAsked: true, problem: null });
-    redraw();
-    const change = await state.source.beyond(run).then((answer) => (answer.problem ? { problem: answer.problem } : { answer }),
-      (error) => ({ problem: error instanceof Problem ? error.message : `Something in this page went wrong: ${error.message}` }));
-    if (state.run !== run) return; // another sentence since
-    Object.assign(beyond, change, { isAsked: false });
-    redraw();
+  const { answer, question } = beyond;
+  if (answer) return showBeyond(body, answer);
+  const ask = () => {
+    if (question.isBusy) return;
+    question.ask(() => state.source.beyond(state.run), (answer) => {
+      beyond.answer = answer;
+      redraw();
+    });
   };
-  const text = beyond.isAsked ? "Computing…" : "Repeat the sentence up to 8 times";
-  body.append(button(text, ask, { disabled: beyond.isAsked, "data-key": "beyond" }));
-  if (beyond.problem) body.append(el("p", { role: "alert", id: "beyond-problem" }, beyond.problem));
+  body.append(button("Repeat the sentence up to 8 times", ask, { "data-key": "beyond" }), question.status);
 }
 
 /** The mean log-probability of a token for each number of copies: [copies, tokens, mean]. */
@@ -353,7 +343,9 @@ function meansOf(points) {
   return [...groups].map(([copies, all]) => [copies, all.length, mean(all)]).sort((a, b) => a[0] - b[0]);
 }
 
-function showBeyond(body, { trained_length: trained, points }) {
+function showBeyond(body, { trained_length: trained, points, problem }) {
+  if (problem) body.append(el("p", { class: "note", id: "beyond-problem" }, problem));
+  if (!points.length) return;
   const means = meansOf(points);
   const [longest, length] = means.at(-1);
   const single = points.filter(({ copies }) => copies === longest).map(({ position, log_prob }) => [position, log_prob]);

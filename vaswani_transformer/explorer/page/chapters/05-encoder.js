@@ -35,7 +35,7 @@ const PARAMETERS = String.raw`
 const NORMS = String.raw`
 <p>The paper puts the norm <em>after</em> the addition; most later models put it <em>before</em> the sub-layer, inside the branch. In the
   first, each norm stands across the road itself, and the stream keeps about the same length; deep stacks of this
-  kind need the warm-up of equation 3 to start training. In the second the road is free from bottom to top and the stream
+  kind are hard to train without a warm-up. In the second the road is free from bottom to top and the stream
   grows as it takes up more and more, until one last norm after the stack.</p>`;
 
 function render(root, state) {
@@ -74,7 +74,7 @@ const longest = (tokens) =>
 
 const UNITS = 10; // that are shown
 const activationNote = ({ activation_function: name }) =>
-  name === "relu" ? "" : ` This model has ${name} for the ReLU; a unit above zero is said to fire.`;
+  name === "relu" ? "" : ` This model has ${name} in place of the ReLU; here a unit fires where it is above zero.`;
 
 /** Which inner units fire for the chosen token, and for which other tokens they do. */
 function drawUnits(body, state, settings, change) {

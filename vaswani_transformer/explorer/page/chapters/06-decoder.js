@@ -140,8 +140,7 @@ function leakSentence(run, open, weights) {
   const change = `The log P of the same translation goes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
   return looks + change + (open.log_prob < run.log_prob
     ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is "
-      + "misled by "
-      + "it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must "
+      + "misled by it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must "
       + "write by itself."
     : "It rises: the model uses what lies ahead, which it will not have when it must write by itself.");
 }

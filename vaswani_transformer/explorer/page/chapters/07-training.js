@@ -1,5 +1,5 @@
 import { lineChart } from "../lib/charts.js";
-import { button, checkbox, slider, tokenRow } from "../lib/controls.js";
+import { button, checkbox, choice, slider, tokenRow } from "../lib/controls.js";
 import { count, el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { Tensor } from "../lib/tensors.js";
@@ -8,7 +8,7 @@ export default { id: "training", number: 7, title: "Training", paper: "section 5
 
 const SCHEDULE = String.raw`
 <p>At its start a Transformer is easily thrown off course: Adam divides every step by the size of the gradients that it has seen, and
-  it has hardly seen any. So the paper begins with tiny steps and lets them grow in proportion to the step's number; after
+  it has hardly seen any. The paper begins with tiny steps and lets them grow in proportion to the step's number; after
   \(\mathit{warmup\_steps}\) of them they shrink with its square root:</p>
 \[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \qquad (3)\]
 <p>The two lines cross at the end of the warm-up, where the rate is highest: \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider
@@ -20,14 +20,15 @@ const SMOOTHING = String.raw`
   and spreads it over the rest of the vocabulary:</p>
 \[L = -\sum_v q(v) \log p(v)\]
 \[q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is right} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
-<p>Now the best that the model can do is \(p = 1 - \epsilon_{ls}\), and being surer than that costs. Perplexity, the exponential of the mean
+<p>So the authors' code has it. Szegedy et al. (2015), whom the paper cites, spread \(\epsilon_{ls}\) over all \(V\) tokens, the right
+  one among them. Either way the best that the model can do is \(p = q\), and being surer than that costs. Perplexity, the exponential of the mean
   \(-\log p\), gets worse, since it asks for exactly the certainty that was taken away. BLEU only asks which words are chosen, not how
   surely, and the doubt turns out to make the choice better: in row (D) of Table 3 the model without smoothing has perplexity 4.67 and
   25.3 BLEU, the one with \(\epsilon_{ls} = 0.1\) has 4.92 and 25.8.</p>`;
 
 const DROPOUT = String.raw`
 <p>Dropout sets each number of a vector to zero with probability \(P_{drop}\), at random and anew at every step, and divides the rest by
-  \(1 - P_{drop}\), so that the sum stays the same on average. The paper has it in three places: on what enters the encoder, on what
+  \(1 - P_{drop}\), so that each number stays the same on average. The paper has it in three places: on what enters the encoder, on what
   enters the decoder, and on what every sub-layer gives, before it is added to the stream. Only in training: everything else on this
   page is computed without it.</p>`;
 
@@ -133,16 +134,30 @@ function recipeSentence({ warmup_steps, learning_rate_scale, batch_tokens, optim
 
 const SHOWN = 6;
 
-/** The smoothed loss of a model that gives p to the right token and shares the rest evenly, less the least possible. */
-function lossAt(p, epsilon, V) {
-  const others = (q) => (epsilon ? epsilon * (Math.log((1 - q) / (V - 1))) : 0);
-  const loss = (q) => -(1 - epsilon) * Math.log(q) - others(q);
-  return loss(p) - (epsilon ? loss(1 - epsilon) : 0);
+/** q of the right token and of every other one. */
+function targetOf(epsilon, type, V) {
+  const off = epsilon / (type === "t2t" ? Math.max(1, V - 1) : V);
+  return { on: type === "t2t" ? 1 - epsilon : 1 - epsilon + off, off };
 }
 
+/** The entropy of q: the least that the loss can be. */
+const leastLoss = ({ on, off }, V) => -on * Math.log(on) - (off ? (V - 1) * off * Math.log(off) : 0);
+
+/** The smoothed loss of a model that gives p to the right token and shares the rest evenly, less the least possible. */
+function lossAt(p, target, V) {
+  const others = target.off ? (V - 1) * target.off * Math.log((1 - p) / (V - 1)) : 0;
+  return -target.on * Math.log(p) - others - leastLoss(target, V);
+}
+
+/** -sum_v q(v) log p(v), from log p of the right token and the mean of log p over the vocabulary. */
+const smoothedLoss = (logProb, mean, { on, off }, V) => -on * logProb - (off ? off * (V * mean - logProb) : 0);
+
 function renderSmoothing(root, state) {
-  const view = { epsilon: 0.1, position: 0 };
-  state.on("model", () => (view.epsilon = state.model.config.label_smoothing));
+  const view = { epsilon: 0.1, type: "t2t", position: 0 };
+  state.on("model", () => {
+    const { label_smoothing: epsilon, label_smoothing_type: type } = state.model.config;
+    Object.assign(view, { epsilon, type });
+  });
   state.on("run", () => (view.position = Math.min(2, state.run.target.outputs.length - 1)));
   figure(root, state, { draw, wide: true, on: ["run"],
     caption: "Left: target and prediction for the model's first choices; the rest of the vocabulary as one row. Right: what the loss "
@@ -161,80 +176,80 @@ function renderSmoothing(root, state) {
       [...tokens.children].forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === position)));
       redraw();
     } });
-    body.append(el("div", { class: "controls" }, slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon,
-      onChange: (epsilon) => {
-      view.epsilon = epsilon;
+    const change = (name) => (value) => {
+      view[name] = value;
       redraw();
-    } })), el("h4", {}, "The right token"), tokens, place, sentence);
+    };
+    body.append(el("div", { class: "controls" },
+      slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon, onChange: change("epsilon") }),
+      choice({ name: "spread over", options: [["t2t", "the others"], ["uniform", "all tokens"]], value: view.type,
+        onChange: change("type") })), el("h4", {}, "The right token"), tokens, place, sentence);
     redraw();
   }
 }
 
-function drawSmoothing(place, sentence, state, { epsilon, position }) {
+function drawSmoothing(place, sentence, state, { epsilon, type, position }) {
   const { run, model } = state;
   const V = model.config.decoder_vocab_size ?? model.config.vocab_size;
   const right = run.target.outputs[position];
-  const p = Math.exp(run.log_probs[position]);
-  const known = run.alternatives[position].some(({ id }) => id === right.id) ? run.alternatives[position]
-    : [{ ...right, log_prob: run.log_probs[position] }, ...run.alternatives[position].slice(0, -1)];
-  const parts = partsOfLoss(known, right, V, epsilon);
+  const logProb = run.log_probs[position];
+  const target = targetOf(epsilon, type, V);
   const [left, chart] = [el("div"), el("div")];
   place.append(el("div", { class: "side-by-side" }, left, chart));
-  left.append(el("h4", {}, `Instead of “${shown(right)}” for certain`), targetTable(known, right, V, epsilon, parts));
+  left.append(el("h4", {}, `Instead of “${shown(right)}” for certain`), targetTable(run, position, V, target));
   chart.append(el("h4", {}, "Loss against probability"));
-  const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), 0.985, 0.99, 0.993, 0.996, 0.998, 0.999, 0.9995, 0.9999];
-  lineChart(chart, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270,
-    series: [
-    { name: "plain", colour: "soft", dashed: true, points: grid.map((q) => [q, lossAt(q, 0, V)]).filter(([, loss]) => loss <= 3) },
-    { name: `ε = ${number(epsilon)}`, colour: "query", points: grid.map((q) => [q, lossAt(q, epsilon, V)])
-      .filter(([, loss]) => loss <= 3) }],
-  marks: [{ x: 1 - epsilon, y: 0, colour: "query", text: `best: ${percent(1 - epsilon)}` },
-    ...(lossAt(p, epsilon, V) <= 3 ? [{ x: p, y: lossAt(p, epsilon, V), colour: "key", text: `this model: ${percent(p)}` }] : [])] });
-  sentence.textContent = lossSentence(run, position, epsilon, parts);
-  Object.assign(sentence.dataset, { plain: parts.plain, smoothed: parts.smoothed });
+  drawLosses(chart, Math.exp(logProb), epsilon, target, V);
+  const loss = { plain: -logProb, smoothed: smoothedLoss(logProb, run.mean_log_probs[position], target, V), least: leastLoss(target, V) };
+  sentence.textContent = lossSentence(run, model.config, { epsilon, type, on: target.on }, loss);
+  Object.assign(sentence.dataset, loss);
 }
 
-/**
- * The loss in its parts, from the log-probabilities that are known. The sum of log p over all other tokens is at most what it
- * would be if these shared their probability evenly (Jensen), so that the loss is at least what is said here.
- */
-function partsOfLoss(known, right, V, epsilon) {
-  const logProb = known.find(({ id }) => id === right.id).log_prob;
-  const others = known.filter(({ id }) => id !== right.id);
-  const unknown = V - known.length;
-  const rest = Math.max(1e-12, 1 - known.reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0));
-  const off = epsilon / (V - 1);
-  const sumOfOthers = others.reduce((sum, { log_prob }) => sum + log_prob, 0) + unknown * Math.log(rest / unknown);
-  return { plain: -logProb, rest, unknown, off, smoothed: -(1 - epsilon) * logProb - off * sumOfOthers };
+/** The curves of the plain and of the smoothed loss, and where this model is on the latter. */
+function drawLosses(root, p, epsilon, target, V) {
+  const plain = targetOf(0, "t2t", V);
+  const near = [0.985, 0.99, 0.993, 0.996, 0.998, 0.999, 0.9995, 0.9999];
+  const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), ...near];
+  const points = (q) => grid.map((p) => [p, lossAt(p, q, V)]).filter(([, loss]) => loss <= 3);
+  const series = [{ name: "plain", colour: "soft", dashed: true, points: points(plain) },
+    { name: `ε = ${number(epsilon)}`, colour: "query", points: points(target) }];
+  const marks = [{ x: target.on, y: 0, colour: "query", text: `best: ${percent(target.on)}` }];
+  const own = lossAt(p, target, V);
+  if (own <= 3) marks.push({ x: p, y: own, colour: "key", text: `this model: ${percent(p)}` });
+  lineChart(root, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270,
+    series, marks });
 }
 
-function targetTable(known, right, V, epsilon, { rest, off }) {
+/** Target and prediction of the right token and of the model's first choices, and of all others together. */
+function targetTable(run, position, V, { on, off }) {
+  const right = run.target.outputs[position];
+  const others = run.alternatives[position].filter(({ id }) => id !== right.id);
+  const tokens = [{ ...right, log_prob: run.log_probs[position] }, ...others].slice(0, Math.min(SHOWN, V));
+  const rest = 1 - tokens.reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0);
   const bar = (share, name) => {
     const fill = el("span", { class: `bar ${name}` });
     fill.style.width = `${100 * share}%`;
     return el("td", { class: "share" }, el("span", {}, share < 0.0005 ? number(share, 2) : percent(share)),
       el("span", { class: "bar-place" }, fill));
   };
-  const first = [...known].sort((a, b) => (b.id === right.id) - (a.id === right.id) || b.log_prob - a.log_prob).slice(0, SHOWN);
   const row = (name, target, predicted, isRight) => el("tr", { class: isRight ? "right" : null, "data-target": target,
-    "data-predicted": predicted },
-    el("th", { scope: "row" }, name), bar(target, "target"), bar(predicted, "predicted"));
-  const hidden = known.length - first.length;
-  const shownRest = rest + known.filter((token) => !first.includes(token)).reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0);
+    "data-predicted": predicted }, el("th", { scope: "row" }, name), bar(target, "target"), bar(predicted, "predicted"));
+  const rows = tokens.map((token, i) => row(i ? shown(token) : `${shown(token)} ✓`, i ? off : on, Math.exp(token.log_prob), !i));
+  const left = V - tokens.length;
+  if (left) rows.push(row(`the other ${count(left)}`, off * left, Math.max(0, rest), false));
   return el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Target and prediction"),
     el("thead", {}, el("tr", {}, ["token", "target q", "the model's p"].map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, first.map((token) => row(shown(token) + (token.id === right.id ? " ✓" : ""), token.id === right.id ? 1 - epsilon : off,
-      Math.exp(token.log_prob), token.id === right.id)),
-      row(`the other ${count(V - known.length + hidden)}`, off * (V - known.length + hidden), shownRest, false)));
+    el("tbody", {}, rows));
 }
 
-function lossSentence(run, position, epsilon, { plain, smoothed, rest, unknown }) {
+function lossSentence(run, config, { epsilon, type, on }, { plain, smoothed, least }) {
   const surest = Math.exp(Math.max(...run.log_probs));
   const perplexity = Math.exp(-run.log_prob / run.log_probs.length);
-  const smooth = epsilon ? `it is at least ${number(smoothed)}, which takes the ${percent(rest)} of the ${count(unknown)} tokens `
-    + `outside the first ${run.alternatives[position].length} as evenly shared` : "it is the same";
-  const bound = epsilon ? ` A model that reaches its target everywhere has a perplexity of ${number(1 / (1 - epsilon))}.` : "";
-  return `Plain loss here ${number(plain)}; with ε = ${number(epsilon)} ${smooth}. Of this translation's ${run.log_probs.length} tokens `
+  const isOwn = type === config.label_smoothing_type && epsilon === config.label_smoothing;
+  const above = `${number(smoothed)}, which is ${number(smoothed - least)} above the least that it can be, ${number(least)}`;
+  const own = isOwn ? " (this checkpoint's own settings)" : "";
+  const smooth = epsilon ? `with ε = ${number(epsilon)}${own} it is ${above}` : "with ε = 0 it is the same";
+  const bound = epsilon ? ` A model that gave each right token its ${percent(on)} would have a perplexity of ${number(1 / on)}.` : "";
+  return `The plain loss is ${number(plain)} here; ${smooth}. Of this translation's ${run.log_probs.length} tokens `
     + `the surest has ${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`;
 }
 
@@ -276,9 +291,18 @@ function dropoutDrawing(config) {
   drawStack(svg, { x: 92, name: "encoder", number: "1", isPre: config.norm_position === "pre", times: `${N} × 2 sub-layers` });
   drawStack(svg, { x: 266, name: "decoder", number: "2", isPre: (config.decoder_norm_position ?? config.norm_position) === "pre",
     times: `${M} × 3 sub-layers` });
-  return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" },
-    `In this model dropout acts in ${2 + 2 * N + 3 * M} places, with P_drop = ${number(dropout)}`
-    + `${dropout === 0.1 ? " as in the paper's base model" : ""}. The way around a sub-layer, the residual connection, has none.`));
+  return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" }, placesOf(config)));
+}
+
+/** Where dropout acts in this model, and how often: the paper's three places, and two that later programs added. */
+function placesOf({ encoder_layers: N, decoder_layers: M, dropout, attention_dropout, activation_dropout }) {
+  const paper = dropout === 0.1 ? ", as in the paper's base model" : "";
+  const places = [[dropout, 2 + 2 * N + 3 * M, "the paper's places", paper],
+    [attention_dropout, N + 2 * M, "the attention weights", ", which the paper does not have"],
+    [activation_dropout, N + M, "the feed-forward networks' inner units", ", which the paper does not have"]].filter(([rate]) => rate);
+  const list = places.map(([rate, n, where, note]) => `${n} times on ${where} with P_drop = ${number(rate)}${note}`);
+  const acts = list.length ? `In this model dropout acts ${list.join("; ")}.` : "This model is configured without dropout.";
+  return `${acts} The way around a sub-layer, the residual connection, never has any.`;
 }
 
 /** One stack from the bottom up: embedding, dropout, then a sub-layer with its dropout, its residual connection and its norm. */

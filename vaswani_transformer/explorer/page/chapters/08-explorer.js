@@ -16,8 +16,8 @@ const TEXT = String.raw`
   on millions of sentence pairs. Here are the same pictures from the model on this page, whichever it is: the buttons open a sentence
   at the head where the effect is strongest, which is not to say that it is strong.</p>
 <p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights, one
-  below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and by then
-  that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;
+  below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and
+  above the first layer that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;
 
 const OVERVIEW = String.raw`
 <p>Every attention of the model at once. Diagonals are heads that go by position; upright stripes are tokens that everybody looks at;

@@ -97,7 +97,7 @@ export function player({ name, last, value, onChange, format, key = name, delay 
     if (Number(input.value) >= last) move(0);
     play.textContent = "Pause";
     timer = setInterval(() => {
-      if (!control.isConnected || Number(input.value) >= last) return stop();
+      if (!control.isConnected || control.closest("[data-stale]") || Number(input.value) >= last) return stop();
       move(Number(input.value) + 1);
     }, delay);
   }, { "data-key": `${key} play` });

@@ -1,13 +1,13 @@
 // Figure 1 of the paper as the page's map: every box leads to the chapter that shows it at work.
-import { el, prose } from "./dom.js";
+import { count, el, prose } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [640, 560];
 
-const TEXT = `
-<p>This is Figure 1 of the paper. On the left the <em>encoder</em> reads the whole sentence at once; on the right the <em>decoder</em>
-  writes the translation, token by token, and looks back at what the encoder made of the sentence.</p>
-<p>The model is running. Write a sentence above, and follow it through the ten chapters in order, or click the part that you want
-  to understand. The pictures are drawn from the model's own tensors, and most of them can be changed: switch a head off, take the
+const text = (isLive) => `
+<p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole
+  sentence at once; on the right the <em>decoder</em> writes the translation, token by token, and looks back at what the encoder made of the sentence.</p>
+<p>${isLive ? "The model is running. Write a sentence above, and follow it" : "Follow the sentence above"} through the ten
+  chapters in order, or click the part that you want to understand. The pictures are drawn from the model's own tensors, and most of them can be changed: switch a head off, take the
   mask away, widen the beam, and see what becomes of the translation.</p>`;
 
 /** The boxes of one stack from bottom to top: [text, chapter, height]. */
@@ -18,7 +18,7 @@ const DECODER = [["Masked Multi-Head Attention", "decoder"], ["Add & Norm", "enc
 /** Adds the map to `root`; drawn again for another model. */
 export function map(root, state) {
   const place = el("div", { class: "figure-1" });
-  root.append(el("div", { class: "opening" }, place, prose(TEXT)));
+  root.append(el("div", { class: "opening" }, place, prose(text(!state.source.sentences))));
   state.on("model", () => place.replaceChildren(draw(state.model)));
 }
 
@@ -55,7 +55,7 @@ function draw({ config }) {
   const decoderTop = stack(DECODER, right, config.decoder_layers);
   for (const [x, what] of [[left, "Input"], [right, "Output"]]) {
     arrow(`M${x} ${bottom + 66} V${bottom + 58}`);
-    box(`${what} Embedding + Positions`, "positions", x, bottom + 27, "embedding", 30, 208);
+    box(`${what} Embedding${config.position_encoding === "none" ? "" : " + Positions"}`, "positions", x, bottom + 27, "embedding", 30, 208);
     arrow(`M${x} ${bottom + 27} V${bottom - 13}`);
     label(x === left ? "the sentence" : "the translation so far", x, bottom + 82);
   }
@@ -64,6 +64,15 @@ function draw({ config }) {
   arrow(`M${right} ${decoderTop + 18} V${decoderTop - 31}`);
   arrow(`M${right} ${decoderTop - 62} V${decoderTop - 82}`);
   label("the next token", right, decoderTop - 88);
-  label(`d_model ${config.d_model} · heads ${config.encoder_attention_heads} · d_ff ${config.d_ff} · ${config.vocab_size.toLocaleString("en")} tokens`, WIDTH / 2, HEIGHT - 6, "middle", "facts");
+  label(facts(config), WIDTH / 2, HEIGHT - 6, "middle", "facts");
   return svg.node();
+}
+
+/** The model's sizes; of two stacks or vocabularies that differ both. */
+function facts(config) {
+  const both = (one, other) => (other && other !== one ? `${count(one)} and ${count(other)}` : count(one));
+  const heads = both(config.encoder_attention_heads, config.decoder_attention_heads);
+  const norms = config.norm_position === "pre" ? " · norms before the sub-layers" : "";
+  return `d_model ${count(config.d_model)} · heads ${heads} · d_ff ${both(config.d_ff, config.decoder_d_ff)}`
+    + ` · ${both(config.vocab_size, config.decoder_vocab_size)} tokens${norms}`;
 }
