@@ -283,12 +283,11 @@ def test_text_is_tokenised_once(tmp_path, tokenizer, written):
 def test_what_the_cache_depends_on_makes_a_new_one(tmp_path, tokenizer, written, change):
     source = Source(path="text.tsv", source_column=0, target_column=1, tag_column=0, tags=["one"])
     for name in ("text.tsv", "other.tsv"):
-        (tmp_path / name).write_text("one\teins\tI\ntwo\tzwei\tII\n", encoding="utf-8")
+        (tmp_path / name).write_text(f"one\teins\tI\ntwo\tzwei\t{name}\n", encoding="utf-8")
     data, held_out = Data(train=[source]), []
     cached(source, tmp_path, tokenizer, data, held_out, tmp_path / "cache")
     if change == "other text":
         (tmp_path / "text.tsv").write_text("one\tzwei\tI\ntwo\teins\tII\n", encoding="utf-8")
-        os.utime(tmp_path / "text.tsv", ns=(1, 1))
     elif change == "another file":
         source.path = "other.tsv"
     elif change == "a pair held out":
@@ -304,6 +303,16 @@ def test_what_the_cache_depends_on_makes_a_new_one(tmp_path, tokenizer, written,
         source.tags = ["one"]
     cached(source, tmp_path, tokenizer, data, held_out, tmp_path / "cache")
     assert len(written) == len(list((tmp_path / "cache").glob("*.arrow"))) == 2
+
+
+def test_a_copy_of_the_data_uses_the_same_cache(tmp_path, tokenizer, written):
+    for place, time in (("here", 1), ("there", 2)):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "text.tsv").write_text("one\teins\ntwo\tzwei\n", encoding="utf-8")
+        os.utime(tmp_path / place / "text.tsv", ns=(time, time))
+        data = Data(train=[Source(path="text.tsv")])
+        cached(data.train[0], tmp_path / place, tokenizer, data, [], tmp_path / "cache")
+    assert len(written) == 1
 
 
 def _write_until_killed(folder, tokenizer, data):
