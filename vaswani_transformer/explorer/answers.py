@@ -175,7 +175,6 @@ def run_answer(opened: Opened, run_id: str, request: dict, inspection: Inspectio
         "search": search_answer(opened, reader, inspection),
         "heads": heads_answer(opened, inspection),
         "changes": None,
-        "leak": None,
         "timing_ms": inspection.milliseconds,
     }
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from .answers import BEAMS, model_answer, position_tensors, tensors_file
 from .opened import Shelf, UnknownCheckpoint
-from .runs import Busy, Refused, Runs
+from .runs import Busy, Forgotten, Refused, Runs
 
 
 PAGE = Path(__file__).with_name("page")
@@ -140,7 +140,7 @@ def problem(status: int, sentence: str) -> JSONResponse:
 
 def add_problems(app: FastAPI):
     """Every error as one sentence; what nobody foresaw goes to the log and not to the page."""
-    statuses = {UnknownCheckpoint: 404, LookupError: 404, Refused: 422, Busy: 503, TimeoutError: 503}
+    statuses = {UnknownCheckpoint: 404, Forgotten: 404, Refused: 422, Busy: 503, TimeoutError: 503}
 
     async def expected(request: Request, error: Exception) -> Response:
         return problem(next(status for kind, status in statuses.items() if isinstance(error, kind)), str(error))

@@ -12,13 +12,14 @@ import sacrebleu
 import torch
 
 from ..beam_search_vaswani import length_penalty
-from ..heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of, twin_of, without_heads
+from ..heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of
 from ..inspection import Inspection, inspect_translation
 from .answers import run_answer, source_limit
 from .opened import Opened
 
 
 KEPT = 16  # runs whose tensors can still be fetched
+KEPT_BYTES = 256 << 20  # that they may have together: a big model with a long sentence has some 60 MB
 AT_ONCE = 2  # runs that compute at the same time
 PATIENCE = 10.0  # seconds that a request waits for its turn
 TIME_LIMIT = 20.0  # seconds that one search may take
@@ -28,6 +29,10 @@ LONGEST_BEYOND = 400  # tokens that they may have together
 
 class Busy(RuntimeError):
     """Too many runs are being computed."""
+
+
+class Forgotten(LookupError):
+    """A run whose tensors are not kept, or no longer."""
 
 
 class Refused(ValueError):
@@ -70,24 +75,28 @@ class Runs:
             self.turns.release()
 
     def keep(self, run: Inspection, key: Key) -> str:
-        """Keeps a run under a new id, and forgets the oldest."""
+        """Keeps a run under a new id, and forgets the oldest where there are too many or they are too large."""
         run_id = secrets.token_hex(8)
         with self.keeping:
             self.kept[run_id] = run, key
-            while len(self.kept) > KEPT:
+            while len(self.kept) > 1 and (len(self.kept) > KEPT or self.size() > KEPT_BYTES):
                 self.kept.popitem(last=False)
         return run_id
+
+    def size(self) -> int:
+        """Bytes of the tensors that are kept."""
+        return sum(tensor.nbytes for run, _ in self.kept.values() for tensor in run.tensors.values())
 
     def tensors(self, run_id: str) -> dict[str, torch.Tensor]:
         """The tensors of a run.
 
         Raises:
-            LookupError: it is not kept, or no longer.
+            Forgotten: it is not kept, or no longer.
         """
         with self.keeping:
             run, _ = self.kept.get(run_id, (None, None))
         if run is None:
-            raise LookupError("The tensors of this run are no longer kept: translate the sentence again.")
+            raise Forgotten("The tensors of this run are no longer kept: translate the sentence again.")
         return run.tensors
 
     def inspect(self, opened: Opened, key: Key) -> Inspection:
@@ -119,9 +128,8 @@ class Runs:
         with self.turn():
             run = self.inspect(opened, key)
             before = self.inspect(opened, plain_key) if key != plain_key else None
-            leak = None if causal else leak_answer(opened, run, off)
         request = {**asdict(key), "off": [list(head) for head in off]}
-        answer = run_answer(opened, self.keep(run, key), request, run) | {"leak": leak}
+        answer = run_answer(opened, self.keep(run, key), request, run)
         return answer if before is None else answer | {"changes": changes_answer(before)}
 
     def each_off(self, opened: Opened, text: str) -> dict[str, dict[str, Any]]:
@@ -183,14 +191,6 @@ def check(opened: Opened, key: Key):
         check_heads(opened.model, key.off)
     except ValueError as error:
         raise Refused(str(error)) from error
-
-
-def leak_answer(opened: Opened, run: Inspection, off: Sequence[Head]) -> dict[str, Any]:
-    """The log-probabilities of a run without the mask, and of the same translation with it."""
-    twin = twin_of(opened.model)
-    with without_heads(twin, off):
-        before = log_probs_of(twin, run.source_ids, run.target_ids)[0]
-    return {"log_probs_before": before.tolist(), "log_probs": run.log_probs.tolist()}
 
 
 def ablation_answer(opened: Opened, ablation: Ablation, whole: str) -> dict[str, Any]:

@@ -161,7 +161,7 @@ function leakTable(run, open) {
   });
   return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group",
     "aria-label": "Probability of each right token" },
-    el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Probability of each right token"),
+    el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Probability of each right token"),
     el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "would write"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
 }

@@ -236,7 +236,7 @@ function targetTable(run, position, V, { on, off }) {
   const rows = tokens.map((token, i) => row(i ? shown(token) : `${shown(token)} ✓`, i ? off : on, Math.exp(token.log_prob), !i));
   const left = V - tokens.length;
   if (left) rows.push(row(`the other ${count(left)}`, off * left, Math.max(0, rest), false));
-  return el("table", { class: "leak" }, el("caption", { class: "hidden" }, "Target and prediction"),
+  return el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Target and prediction"),
     el("thead", {}, el("tr", {}, ["token", "target q", "the model's p"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows));
 }
