@@ -1,11 +1,11 @@
-"""Beam search: our loop beside the library's, as it is and with our hooks in it, all on the same model.
+"""Beam search: our loop with its own decoder step, our loop with the model's forward, and the library's loop.
 
     python -m benchmarks.beam_search --output benchmarks/results/beam_search.json
 
-"hooks" is `GenerationMixin`'s loop with what can be put into it from outside: beams that share the source's keys, a
-cache that is written once, a faster choice of the best tokens, and the paper's length penalty. "library" has only the
-penalty, without which it would search otherwise. The three take turns and have to find the same translations. Counted
-is the CPU time of one thread, so that a busy machine does not matter.
+"forward" is our loop where a `DecoderStep` cannot be used: the model's own forward and the library's caches. "library"
+is `GenerationMixin`'s loop, with the paper's length penalty, without which it would search otherwise. The three take
+turns on the same weights and have to find the same translations. Counted is the CPU time of one thread, so that a busy
+machine does not matter.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import torch
 from transformers import GenerationMixin, LogitsProcessorList
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.beam_search_vaswani import best_tokens, length_penalty
+from vaswani_transformer.beam_search_vaswani import length_penalty
 from vaswani_transformer.generation_vaswani import NeverPad
 
 from .generation import make_batch
@@ -46,33 +46,12 @@ class LibraryLoop(VaswaniForConditionalGeneration):
         return past_key_values
 
 
-class HookedLoop(VaswaniForConditionalGeneration):
-    def _beam_search(self, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs):
-        kwargs = self._with_beam_cache(kwargs, generation_config)
-        generation_config.length_penalty = PaperPenalty(generation_config.length_penalty)
-
-        def never_pad(input_ids, scores):
-            scores[:, self.config.pad_token_id] = float("-inf")
-            return scores
-
-        processors = LogitsProcessorList([never_pad, *logits_processor])
-        return GenerationMixin._beam_search(self, input_ids, processors, stopping_criteria, generation_config, **kwargs)
-
-    def _get_top_k_continuations(
-        self, accumulated_log_probs, running_sequences, running_beam_indices, cur_len, decoder_prompt_len,
-        beams_to_keep, num_beams, batch_size, **kwargs,
-    ):  # fmt: skip
-        scores, index = best_tokens(accumulated_log_probs, beams_to_keep)
-        vocab_size = accumulated_log_probs.shape[-1] // num_beams
-        parents = index // vocab_size
-        sequences = self._gather_beams(running_sequences, parents)
-        sequences[:, :, cur_len] = index % vocab_size
-        rows = self._gather_beams(running_beam_indices, parents)
-        rows[:, :, cur_len - decoder_prompt_len] = parents + torch.arange(batch_size).unsqueeze(-1) * num_beams
-        return scores, sequences, rows
+class OwnForward(VaswaniForConditionalGeneration):
+    def _can_step(self, *args) -> bool:
+        return False
 
 
-LOOPS = {"ours": VaswaniForConditionalGeneration, "hooks": HookedLoop, "library": LibraryLoop}
+LOOPS = {"ours": VaswaniForConditionalGeneration, "forward": OwnForward, "library": LibraryLoop}
 
 
 def models(preset: str) -> dict[str, VaswaniForConditionalGeneration]:
@@ -116,7 +95,7 @@ def main(arguments: list[str] | None = None):
             seconds = in_turns(runs, options.rounds, time.process_time)
             results.append({"preset": preset, "batch_size": size})
             results[-1] |= {f"{name} seconds": round(statistics.median(s), 3) for name, s in seconds.items()}
-            results[-1] |= {f"as fast as {name}": ratios(seconds, "ours", name) for name in ("hooks", "library")}
+            results[-1] |= {f"as fast as {name}": ratios(seconds, "ours", name) for name in ("forward", "library")}
     record(options.output, "python -m benchmarks.beam_search", vars(options), results)
 
 

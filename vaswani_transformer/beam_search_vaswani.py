@@ -17,6 +17,7 @@ import torch
 
 
 IMPOSSIBLE = float("-inf")
+SHARE_TO_DROP = 0.25  # of a batch's sentences: once so many are done, going on without them is worth its copies
 
 
 def length_penalty(length: int | torch.Tensor, alpha: float, offset: float = 5) -> float | torch.Tensor:
@@ -44,6 +45,10 @@ class Hypotheses:
     def pick(self, index: torch.Tensor) -> "Hypotheses":
         """Those at `index` [B, m]: [B, k, ...] -> [B, m, ...]."""
         return replace(self, **{name: pick(x, index) for name, x in vars(self).items() if x is not None})
+
+    def of(self, sentences: torch.Tensor) -> "Hypotheses":
+        """Those of the sentences at these indices [b]: [B, k, ...] -> [b, k, ...]."""
+        return replace(self, **{name: x[sentences] for name, x in vars(self).items() if x is not None})
 
     def beside(self, others: "Hypotheses") -> "Hypotheses":
         """These and others of each sentence: [B, k, ...], [B, m, ...] -> [B, k + m, ...]."""
@@ -120,6 +125,8 @@ class BeamSearch:
         scores = self.finished.scores.masked_fill(first_beam, 0.0)
         self.running = replace(self.finished, scores=scores, lengths=None)
         self.may_improve = torch.ones(len(tokens), 1, dtype=torch.bool, device=device)
+        self.sentences = torch.arange(len(tokens), device=device)  # [b], those still searched
+        self.dropped: list[tuple[torch.Tensor, Hypotheses]] = []
         self.is_over = False
 
     @property
@@ -174,10 +181,36 @@ class BeamSearch:
             self.may_improve = self.may_improve & (worst == IMPOSSIBLE)
         self.is_over = not bool(self.may_improve.any() & ~ended.all())
 
+    def drop_finished(self) -> torch.Tensor | None:
+        """Lets sentences go whose search is over, if they are many: indices of the sentences that stay, [b]."""
+        runs = self.may_improve.squeeze(1)
+        if self.is_over or runs.sum() > (1 - SHARE_TO_DROP) * len(runs):
+            return None
+        gone, stay = (~runs).nonzero().squeeze(1), runs.nonzero().squeeze(1)
+        self.dropped.append((self.sentences[gone], self.finished.of(gone)))
+        self.sentences, self.may_improve = self.sentences[stay], self.may_improve[stay]
+        self.finished, self.running = self.finished.of(stay), self.running.of(stay)
+        self.first_rows = self.first_rows[: len(stay)]
+        return stay
+
+    def all_finished(self) -> Hypotheses:
+        """The finished hypotheses of all B sentences, in their order."""
+        groups = [*self.dropped, (self.sentences, self.finished)]
+        width = self.finished.tokens.shape[-1]
+        for i, (_, finished) in enumerate(groups):
+            for _ in range(width - finished.tokens.shape[-1]):
+                finished = finished.grown(self.fill, 0.0, -1)
+            groups[i] = groups[i][0], finished
+        order = torch.cat([sentences for sentences, _ in groups]).argsort()
+        fields = [name for name, x in vars(self.finished).items() if x is not None]
+        whole = {name: torch.cat([getattr(finished, name) for _, finished in groups]) for name in fields}
+        return replace(self.finished, **whole).of(order)
+
     def best(self, count: int) -> Hypotheses:
         """The best `count` finished hypotheses, one after the other: [B * count, ...], as wide as the longest."""
-        fields = {name: x for name, x in vars(self.finished).items() if x is not None}
-        best = replace(self.finished, **{name: x[:, :count].flatten(0, 1) for name, x in fields.items()})
+        finished = self.all_finished()
+        fields = {name: x for name, x in vars(finished).items() if x is not None}
+        best = replace(finished, **{name: x[:, :count].flatten(0, 1) for name, x in fields.items()})
         is_none = best.scores == IMPOSSIBLE  # fewer than `count` were found
         lengths = best.lengths.masked_fill(is_none, self.prompt_length)
         longest = int(lengths.max())

@@ -6,7 +6,9 @@ Shapes: B sentences, n beams, r hypotheses returned for each sentence, S source 
 """
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,14 +20,17 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-from transformers.generation import GenerateBeamEncoderDecoderOutput
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput, logits_process
+from transformers.generation import stopping_criteria as library_criteria
 
-from .attention_vaswani import BeamCache
-from .beam_search_vaswani import BeamSearch, Hypotheses, length_penalty
+from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
+from .decoding_vaswani import DecoderStep, can_step
+from .greedy_search_vaswani import GreedySearch
 from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
 
 
+RETURN_CACHE = ContextVar("return_cache", default=True)
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
@@ -53,7 +58,67 @@ class NeverPad(LogitsProcessor):
         return scores.index_fill(-1, torch.tensor([self.pad_token_id], device=scores.device), float("-inf"))
 
 
-# What beam search returns --------------------------------------------------------------------------------------------
+ANY_ROW = (
+    SourceLengthLimit,
+    NeverPad,
+    library_criteria.EosTokenCriteria,
+    library_criteria.MaxLengthCriteria,
+    library_criteria.MaxTimeCriteria,
+    logits_process.MinLengthLogitsProcessor,
+    logits_process.MinNewTokensLengthLogitsProcessor,
+    logits_process.SequenceBiasLogitsProcessor,  # and with it `bad_words_ids`
+    logits_process.SuppressTokensLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.NoRepeatNGramLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
+    logits_process.LogitNormalization,
+)
+
+
+def keep_limits(criteria: StoppingCriteriaList, sentences: torch.Tensor):
+    """Goes on with the limits of these sentences: indices [b]."""
+    for i, criterion in enumerate(criteria):
+        if isinstance(criterion, SourceLengthLimit):
+            criteria[i] = SourceLengthLimit(criterion.limits[sentences.to(criterion.limits.device)])
+
+
+# The model's own forward ---------------------------------------------------------------------------------------------
+
+
+class ModelStep:
+    """The model's own `forward` and the library's caches, where a `DecoderStep` cannot take their place.
+
+    All tokens so far, [B * n, T] -> logits of the next, [B * n, V]; `outputs` holds what else the model gave.
+    """
+
+    def __init__(self, model: "VaswaniGenerationMixin", config: GenerationConfig, model_kwargs: dict):
+        self.model, self.config, self.model_kwargs = model, config, model_kwargs
+        self.outputs: Any = None
+
+    def __call__(self, input_ids: torch.LongTensor) -> torch.Tensor:
+        if self.outputs is None:
+            self.outputs = self.model._prefill(input_ids, self.config, self.model_kwargs)
+        else:
+            length = 1 if self.model_kwargs["use_cache"] else None
+            inputs = self.model.prepare_inputs_for_generation(
+                input_ids, next_sequence_length=length, **self.model_kwargs
+            )
+            self.outputs = self.model(**inputs, return_dict=True)
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.outputs, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.outputs.logits[:, -1]
+
+    def cache(self) -> Cache | None:
+        return self.model_kwargs.get("past_key_values")
+
+    def reorder(self, rows: torch.Tensor):
+        """Row i goes on from row `rows[i]`: [B * n]."""
+        if (cache := self.model_kwargs.get("past_key_values")) is not None:
+            self.model._reorder_cache(cache, rows)
+
+
+# What a search returns --------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -65,6 +130,14 @@ class VaswaniBeamOutput(GenerateBeamEncoderDecoderOutput):
         penalty it is the hypothesis's entry of `sequences_scores` `(B * r,)`.
     """
 
+    token_log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class VaswaniGreedyOutput(GenerateEncoderDecoderOutput):
+    """The library's output of greedy search and sampling, with the scores of a `VaswaniBeamOutput`."""
+
+    sequences_scores: torch.FloatTensor | None = None
     token_log_probs: torch.FloatTensor | None = None
 
 
@@ -81,27 +154,21 @@ class Record:
         }
         self.steps = {name: () for name, is_wanted in wanted.items() if is_wanted and config.return_dict_in_generate}
 
-    def add(self, outputs, log_probs: torch.Tensor):
-        """The model's outputs of a step and the log-probabilities [B * n, V] that the search took from them."""
+    def add(self, outputs: Mapping, logits: torch.Tensor, scores: torch.Tensor):
+        """Of a step: what the model gave, its logits [B * n, V], and the scores [B * n, V] that the search took."""
         for name in self.steps:
-            if name == "scores":
-                value = log_probs.clone()
-            else:
-                value = outputs.logits[:, -1].float().clone() if name == "logits" else outputs[name]
-            self.steps[name] += (value,)
+            given = {"scores": scores, "logits": logits}.get(name)
+            self.steps[name] += (outputs[name] if given is None else given.float().clone(),)
 
-    def output(self, best: Hypotheses, config: GenerationConfig, model_kwargs: dict) -> VaswaniBeamOutput:
-        encoded, cache = model_kwargs["encoder_outputs"], model_kwargs.get("past_key_values")
-        if cache is not None and isinstance(cache.self_attention_cache, BeamCache):
-            cache = EncoderDecoderCache(cache.self_attention_cache.unfolded(), cache.cross_attention_cache)
-        return VaswaniBeamOutput(
+    def output(self, best: Hypotheses, config: GenerationConfig, model_kwargs: dict, step) -> dict:
+        encoded = model_kwargs["encoder_outputs"]
+        return dict(
             sequences=best.tokens,
             sequences_scores=best.scores,
             token_log_probs=best.log_probs,
-            beam_indices=best.rows,
             encoder_attentions=encoded.get("attentions") if config.output_attentions else None,
             encoder_hidden_states=encoded.get("hidden_states") if config.output_hidden_states else None,
-            past_key_values=cache,
+            past_key_values=step.cache() if RETURN_CACHE.get() else None,
             **self.steps,
         )
 
@@ -128,13 +195,15 @@ class VaswaniGenerationMixin(GenerationMixin):
         inputs: torch.Tensor | None = None,
         generation_config: GenerationConfig | None = None,
         stopping_criteria: StoppingCriteriaList | None = None,
+        return_cache: bool = True,
         **kwargs,
     ):
         """As `GenerationMixin.generate`, but padding is never produced, and two things are inferred if not given.
 
         Without an `attention_mask`, source positions that hold the padding token are masked. Without `max_length` or
         `max_new_tokens`, each sentence may become as long as its source plus 50 tokens. Beam search with
-        `return_dict_in_generate=True` gives a `VaswaniBeamOutput`.
+        `return_dict_in_generate=True` gives a `VaswaniBeamOutput`, greedy search a `VaswaniGreedyOutput`; with
+        `return_cache=False` it comes without `past_key_values`, and sooner.
 
         Raises:
             ValueError: settings cannot be used; the message names all of them.
@@ -158,9 +227,13 @@ class VaswaniGenerationMixin(GenerationMixin):
                 generation_config = copy.deepcopy(generation_config)
                 generation_config.max_length = max_length
             stopping_criteria = StoppingCriteriaList([*(stopping_criteria or []), SourceLengthLimit(limits)])
-        return super().generate(
-            inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
-        )
+        token = RETURN_CACHE.set(return_cache)  # the library hands on no argument that it does not know
+        try:
+            return super().generate(
+                inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
+            )
+        finally:
+            RETURN_CACHE.reset(token)
 
     def _settings(self, generation_config: GenerationConfig | None, arguments: dict) -> dict[str, Any]:
         """What `generate` goes by: its arguments, else the given configuration, else the model's own settings."""
@@ -198,7 +271,47 @@ class VaswaniGenerationMixin(GenerationMixin):
                 return offset
         return 5
 
-    # Beam search -----------------------------------------------------------------------------------------------------
+    # Search ----------------------------------------------------------------------------------------------------------
+
+    def _sample(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        synced_gpus: bool = False,
+        streamer: Any = None,
+        **model_kwargs,
+    ) -> torch.LongTensor | VaswaniGreedyOutput:
+        """Runs the model and `GreedySearch` in turn: input_ids [B, L] -> sequences [B, L]."""
+        config = generation_config
+        if streamer is not None or not self._can_step(config, synced_gpus, model_kwargs):
+            return super()._sample(
+                input_ids, logits_processor, stopping_criteria, config, synced_gpus, streamer, **model_kwargs
+            )
+        record = Record(config)
+        search = GreedySearch(input_ids, self._fill(config), config.do_sample, config.return_dict_in_generate)
+        processors = LogitsProcessorList([p for p in logits_processor if not isinstance(p, NeverPad)])
+        step = self._start_steps(input_ids, model_kwargs)
+        drops = step.num_beams == 1 and self._can_drop(step, config, processors, stopping_criteria)
+        while not search.is_over:
+            logits = step(search.input_ids).float()
+            log_probs = logits.log_softmax(dim=-1) if config.return_dict_in_generate else None
+            scores = logits.clone() if record.steps else logits
+            if self.config.pad_token_id is not None:
+                scores[:, self.config.pad_token_id] = IMPOSSIBLE
+            scores = processors(search.input_ids, scores)
+            record.add({}, logits, scores)
+            search.step(scores, lambda ids: stopping_criteria(ids, record.steps.get("scores")), log_probs)
+            if drops and (rows := search.drop_finished()) is not None:
+                step.keep(rows)
+                keep_limits(stopping_criteria, rows)
+        best = search.best()
+        if not config.return_dict_in_generate:
+            return best.tokens
+        penalty = length_penalty(best.lengths - input_ids.shape[1], config.length_penalty, self.penalty_offset(config))
+        best = replace(best, scores=best.scores / penalty)
+        return VaswaniGreedyOutput(**record.output(best, config, model_kwargs, step))
 
     def _beam_search(
         self,
@@ -210,32 +323,62 @@ class VaswaniGenerationMixin(GenerationMixin):
         **model_kwargs,
     ) -> torch.LongTensor | VaswaniBeamOutput:
         """Runs the model and `BeamSearch` in turn: input_ids [B * n, L] -> sequences [B * r, L]."""
-        config, device = generation_config, input_ids.device
+        config = generation_config
         search, record = self._start_search(input_ids, config), Record(config)
-        if not synced_gpus:
-            model_kwargs = self._with_beam_cache(model_kwargs, config)
-        outputs = self._prefill(input_ids, config, model_kwargs)
+        if self._can_step(config, synced_gpus, model_kwargs):
+            step = self._start_steps(input_ids, model_kwargs)
+            drops = self._can_drop(step, config, logits_processor, stopping_criteria)
+        else:
+            step, drops = ModelStep(self, config, model_kwargs), False
         while True:
-            model_kwargs = self._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
+            logits = step(search.input_ids)
             if not search.is_over:
-                log_probs = self._log_probs(outputs.logits, search.input_ids, logits_processor)
-                record.add(outputs, log_probs)
-                rows = search.step(log_probs, lambda ids: stopping_criteria(ids, record.steps.get("scores")))
-                if (cache := model_kwargs.get("past_key_values")) is not None:
-                    self._reorder_cache(cache, rows)
+                log_probs = self._log_probs(logits, search.input_ids, logits_processor)
+                record.add(step.outputs, logits, log_probs)
+                step.reorder(search.step(log_probs, lambda ids: stopping_criteria(ids, record.steps.get("scores"))))
+                if drops and (sentences := search.drop_finished()) is not None:
+                    step.keep(sentences)
+                    keep_limits(stopping_criteria, sentences)
             # A process that is done still runs its share of a sharded model for the others.
-            if not self._has_unfinished_sequences(search.is_over, synced_gpus, device):
+            if not self._has_unfinished_sequences(search.is_over, synced_gpus, input_ids.device):
                 break
-            inputs = self.prepare_inputs_for_generation(
-                search.input_ids, next_sequence_length=1 if model_kwargs["use_cache"] else None, **model_kwargs
-            )
-            outputs = self(**inputs, return_dict=True)
         best = search.best(config.num_return_sequences)
-        return record.output(best, config, model_kwargs) if config.return_dict_in_generate else best.tokens
+        if not config.return_dict_in_generate:
+            return best.tokens
+        return VaswaniBeamOutput(**record.output(best, config, model_kwargs, step), beam_indices=best.rows)
+
+    def _can_step(self, generation_config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
+        """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
+        cache = model_kwargs.get("past_key_values")
+        return (
+            type(self).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
+            and not ("forward" in vars(self) or self._forward_hooks or self._forward_pre_hooks)
+            and self._compiled_call_impl is None
+            and not (synced_gpus or hasattr(self, "hf_device_map") or torch.compiler.is_compiling())
+            and can_step(self.get_decoder())
+            and model_kwargs["use_cache"]
+            and not (generation_config.output_attentions or generation_config.output_hidden_states)
+            and model_kwargs.get("decoder_attention_mask") is None
+            and generation_config.cache_implementation in (None, "dynamic")
+            and not getattr(cache, "_is_user_defined", False)
+            and (cache is None or cache.get_seq_length() == 0)
+        )
+
+    def _start_steps(self, input_ids: torch.LongTensor, model_kwargs: dict) -> DecoderStep:
+        memory = model_kwargs["encoder_outputs"][0]
+        return DecoderStep(self, memory, model_kwargs.get("attention_mask"), len(input_ids) // len(memory))
+
+    def _can_drop(self, step: DecoderStep, config: GenerationConfig, processors, criteria) -> bool:
+        """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
+        asks = config.return_dict_in_generate and (config.output_scores or config.output_logits or RETURN_CACHE.get())
+        return not (asks or step.has_hooks) and all(isinstance(x, ANY_ROW) for x in (*processors, *criteria))
+
+    def _fill(self, config: GenerationConfig) -> int:
+        """The token after an end: padding, else an end."""
+        ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.tolist()
+        return next((i for i in (self.config.pad_token_id, *ends) if i is not None), 0)
 
     def _start_search(self, input_ids: torch.LongTensor, config: GenerationConfig) -> BeamSearch:
-        ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.tolist()
-        fill = [i for i in (self.config.pad_token_id, *ends) if i is not None]
         return BeamSearch(
             input_ids,
             num_beams=config.num_beams,
@@ -243,8 +386,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             alpha=config.length_penalty,
             offset=self.penalty_offset(config),
             early_stopping=config.early_stopping,
-            num_ends=len(ends),
-            fill=fill[0] if fill else 0,
+            num_ends=0 if config._eos_token_tensor is None else len(config._eos_token_tensor),
+            fill=self._fill(config),
             do_sample=config.do_sample,
             records_tokens=config.return_dict_in_generate,
         )
@@ -256,7 +399,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
         Without padding they add up to a little less than 1; `renormalize_logits=True` makes it 1.
         """
-        log_probs = logits[:, -1, :].float().log_softmax(dim=-1)
+        log_probs = logits.float().log_softmax(dim=-1)
         if self.config.pad_token_id is not None:
             log_probs[:, self.config.pad_token_id] = float("-inf")
         return processors(input_ids, log_probs) if processors else log_probs
@@ -275,35 +418,6 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _reorder_cache(self, past_key_values: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
         past_key_values.self_attention_cache.reorder_cache(beam_idx)
         return past_key_values
-
-    def _with_beam_cache(self, model_kwargs: dict, config: GenerationConfig) -> dict:
-        """A `BeamCache` where `generate` prepared an ordinary one, and where attention can take its mask."""
-        cache = model_kwargs.get("past_key_values")
-        fits = (
-            isinstance(cache, EncoderDecoderCache)
-            and type(cache.self_attention_cache) is DynamicCache
-            and cache.get_seq_length() == 0
-            and not getattr(cache, "_is_user_defined", False)
-            and config.cache_implementation in (None, "dynamic")
-            and model_kwargs.get("decoder_attention_mask") is None
-            and self.config._attn_implementation in ("eager", "sdpa")
-            and not config.output_attentions  # these would be over the slots of all beams, not each beam's own
-        )
-        if not fits:
-            return model_kwargs
-        beams = BeamCache(config.num_beams, capacity=min(config.max_length, BeamCache.CAPACITY))
-        return {**model_kwargs, "past_key_values": EncoderDecoderCache(beams, cache.cross_attention_cache)}
-
-    def prepare_inputs_for_generation(self, *args, **kwargs) -> dict:
-        """As the library's, with the mask of a `BeamCache`."""
-        inputs = super().prepare_inputs_for_generation(*args, **kwargs)
-        cache = getattr(inputs.get("past_key_values"), "self_attention_cache", None)
-        if isinstance(cache, BeamCache):
-            ids, is_eager = inputs["decoder_input_ids"], self.config._attn_implementation == "eager"
-            inputs["decoder_attention_mask"] = cache.attention_mask(
-                *ids.shape, ids.device, additive=self.dtype if is_eager else None
-            )
-        return inputs
 
 
 __all__ = ["VaswaniGenerationMixin", "length_penalty", "paper_generation_config"]

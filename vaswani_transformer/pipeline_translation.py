@@ -192,6 +192,8 @@ class TranslationPipeline(Pipeline):
             inputs = {name: x[asked] for name, x in model_inputs.items()}
             if return_scores:
                 generate_kwargs = {**generate_kwargs, "return_dict_in_generate": True}
+                if hasattr(self.model, "penalty_offset"):  # one of ours: without the cache it is faster
+                    generate_kwargs["return_cache"] = False
             output = self.model.generate(**inputs, **generate_kwargs)
             sequences = getattr(output, "sequences", output)
             translations = translations.repeat(1, 1, sequences.shape[1] - 1)

@@ -46,7 +46,7 @@ def test_the_loops_of_beam_search_find_the_same(tmp_path):
     sizes = ["--batch-sizes", "2", "--source-tokens", "5", "--new-tokens", "6", "--rounds", "1"]
     beam_search.main(["--presets", "tiny", *sizes, "--output", str(output)])
     [result] = json.loads(output.read_text())["results"]
-    assert result["preset"] == "tiny" and {"as fast as hooks", "as fast as library"} <= result.keys()
+    assert result["preset"] == "tiny" and {"as fast as forward", "as fast as library"} <= result.keys()
 
 
 def test_curves_are_drawn_and_compared(tmp_path):

@@ -6,7 +6,20 @@ from generation_examples import BATCH, PAD
 from model_examples import logits_of, static_cache
 from transformers import DynamicCache, EncoderDecoderCache
 
-from vaswani_transformer.attention_vaswani import BeamCache
+from vaswani_transformer.decoding_vaswani import DecoderStep, can_step
+
+
+# What makes another decoder of the paper's.
+VARIANTS = [
+    dict(),
+    dict(norm_position="pre"),
+    dict(decoder_norm_position="pre", final_norm=False),
+    dict(position_encoding="learned", max_position_embeddings=20, position_offset=2),
+    dict(position_encoding="none", zero_pad_embedding=False, scale_embedding=False),
+    dict(position_layout="concatenated", position_divisor="half_minus_one", attention_bias=True),
+    dict(d_k=6, d_v=10, feed_forward_bias=False, activation_function="gelu"),
+    dict(layer_norm_deviation="unbiased", share_embeddings="none", softmax_bias=True),
+]
 
 
 @pytest.mark.parametrize("fields", [dict(), dict(d_k=6, d_v=10)], ids=["equal widths", "own widths"])
@@ -58,34 +71,36 @@ def test_the_library_refuses_a_quantised_cache_for_encoder_decoders(tiny_model, 
         tiny_model().generate(make_batch()["input_ids"], cache_implementation="quantized", max_new_tokens=2)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("prompt, step", [(1, 1), (3, 1), (2, 2)])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("beams", [1, 3])
 @torch.no_grad()
-def test_beam_cache_equals_no_cache(tiny_model, attention, prompt, step):
-    """Beams that are chosen at random, dropped and doubled have the logits of their own histories."""
-    model, n = tiny_model(attn_implementation=attention), 3
-    mask = BATCH.ne(PAD).long()
-    encoded = model.get_encoder()(BATCH, attention_mask=mask).last_hidden_state
-    beams = BeamCache(n, capacity=4)  # so small that it has to grow
-    cache = EncoderDecoderCache(beams, DynamicCache(config=model.config))
-    assert cache.get_seq_length() == 0
-    new = history = torch.randint(2, 48, (len(BATCH) * n, prompt))
-    for _ in range(5):
-        cached = model(
-            encoder_outputs=(encoded,), attention_mask=mask, decoder_input_ids=new, past_key_values=cache,
-            decoder_attention_mask=beams.attention_mask(
-                *new.shape, new.device, additive=model.dtype if attention == "eager" else None
-            ),
-        ).logits  # fmt: skip
+def test_steps_equal_the_model(monkeypatch, tiny_model, variant, beams):
+    """Beams that are chosen at random, dropped and doubled have the logits of their own histories.
+
+    So it is for sentences that stay when others leave, and with so few slots that they have to grow.
+    """
+    monkeypatch.setattr("vaswani_transformer.decoding_vaswani.CAPACITY", 2)
+    model = tiny_model(**variant)
+    source, mask = BATCH, BATCH.ne(PAD).long()
+    encoded = model.get_encoder()(source, attention_mask=mask).last_hidden_state
+    assert can_step(model.get_decoder())
+    step = DecoderStep(model, encoded, mask, beams)
+    history = torch.randint(2, 48, (len(BATCH) * beams, 3))  # a prompt of three tokens
+    for turn in range(6):
+        logits = step(history)
         whole = model(
-            encoder_outputs=(encoded.repeat_interleave(n, dim=0),),
-            attention_mask=mask.repeat_interleave(n, dim=0),
+            encoder_outputs=(encoded.repeat_interleave(beams, dim=0),),
+            attention_mask=mask.repeat_interleave(beams, dim=0),
             decoder_input_ids=history,
             use_cache=False,
         ).logits
-        torch.testing.assert_close(cached, whole[:, -new.shape[1] :], atol=1e-5, rtol=1e-4)
-        assert cache.get_seq_length() == history.shape[1]
-        chosen = (torch.randint(n, (len(BATCH), n)) + n * torch.arange(len(BATCH)).unsqueeze(1)).flatten()
-        beams.reorder_cache(chosen)
-        new = torch.randint(2, 48, (len(BATCH) * n, step))
-        history = torch.cat((history[chosen], new), dim=1)
+        torch.testing.assert_close(logits, whole[:, -1], atol=1e-5, rtol=1e-4)
+        sentences = len(encoded)
+        chosen = torch.randint(beams, (sentences, beams)) + beams * torch.arange(sentences).unsqueeze(1)
+        step.reorder(chosen.flatten())
+        history = torch.cat((history[chosen.flatten()], torch.randint(2, 48, (sentences * beams, 1))), dim=1)
+        if turn == 2:
+            stay = torch.tensor([2, 0])
+            step.keep(stay)
+            encoded, mask = encoded[stay], mask[stay]
+            history = history.unflatten(0, (sentences, beams))[stay].flatten(0, 1)

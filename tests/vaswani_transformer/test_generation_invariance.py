@@ -25,6 +25,9 @@ from hypothesis import strategies as st
 from paper_beam_search import length_penalty
 from transformers import CompileConfig
 
+from vaswani_transformer.beam_search_vaswani import BeamSearch
+from vaswani_transformer.greedy_search_vaswani import GreedySearch
+
 
 # Padding --------------------------------------------------------------------------------------------------------------
 
@@ -116,3 +119,22 @@ def test_compiled():
     compile_config._compile_all_devices = True
     compiled = MODEL.generate(BATCH, cache_implementation="static", compile_config=compile_config, max_new_tokens=8)
     assert torch.equal(compiled, MODEL.generate(BATCH, max_new_tokens=8))
+
+
+@pytest.mark.parametrize("mode", [MODES["greedy"], PAPER, MODES["beam"]], ids=["greedy", "paper", "beam"])
+def test_sentences_that_leave_the_batch_are_found_as_in_it(monkeypatch, mode):
+    """The same tokens and scores with and without `return_cache`, for which all sentences stay to the end."""
+    model, left = ending_model(2), []
+    for search in (BeamSearch, GreedySearch):
+        drop = search.drop_finished
+        monkeypatch.setattr(search, "drop_finished", lambda self, drop=drop: left.append(drop(self)) or left[-1])
+    sources = torch.randint(2, 30, (12, 7))
+    whole, output = (
+        model.generate(sources, **mode, return_dict_in_generate=True, return_cache=cached) for cached in (True, False)
+    )
+    assert whole.past_key_values is not None and output.past_key_values is None
+    assert any(rows is not None and 0 < len(rows) < 12 for rows in left)
+    assert torch.equal(whole.sequences, output.sequences)
+    for name in ("sequences_scores", "token_log_probs"):
+        torch.testing.assert_close(output[name], whole[name], atol=1e-5, rtol=1e-5)
+    assert torch.equal(output.sequences, model.generate(sources, **mode))
