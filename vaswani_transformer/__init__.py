@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .configuration_vaswani import PRESETS, VaswaniConfig
     from .heads import without_heads
     from .inspection import Inspection, inspect_translation
+    from .int8_vaswani import Int8Config, quantize
     from .loading import LoadingError, load
     from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
     from .pipeline_translation import TranslationPipeline, translate_texts
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PRESETS",
     "Inspection",
+    "Int8Config",
     "LoadingError",
     "TranslationPipeline",
     "VaswaniConfig",
@@ -41,6 +43,7 @@ __all__ = [
     "inspect_translation",
     "learn_tokenizer",
     "load",
+    "quantize",
     "translate_texts",
     "without_heads",
 ]

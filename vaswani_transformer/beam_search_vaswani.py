@@ -48,7 +48,7 @@ class Hypotheses:
 
     def of(self, sentences: torch.Tensor) -> "Hypotheses":
         """Those of the sentences at these indices [b]: [B, k, ...] -> [b, k, ...]."""
-        return replace(self, **{name: x[sentences] for name, x in vars(self).items() if x is not None})
+        return replace(self, **{name: x.index_select(0, sentences) for name, x in vars(self).items() if x is not None})
 
     def beside(self, others: "Hypotheses") -> "Hypotheses":
         """These and others of each sentence: [B, k, ...], [B, m, ...] -> [B, k + m, ...]."""

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 
+from .int8_vaswani import Int8Linear
+
 
 def is_intel() -> bool:
     """Whether the CPU is Intel's, for which MKL, torch's own choice, has its widest instructions."""
@@ -38,6 +40,8 @@ def product(layer: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
         onednn = torch.ops.mkldnn._linear_pointwise.default
         weight, bias = layer.weight, layer.bias
         return lambda x: onednn(x, weight, bias, "none", [], "")
+    if isinstance(layer, Int8Linear) and layer.is_fast() and not is_watched(layer):
+        return layer.product
     if is_plain(layer):
         return partial(nn.functional.linear, weight=layer.weight, bias=layer.bias)
     return lambda x: layer(x.unsqueeze(1)).squeeze(1)  # as the model gives it: [R, 1, in]
@@ -64,12 +68,13 @@ def is_inference() -> bool:
 
 def is_plain(layer: nn.Module) -> bool:
     """Whether calling `layer` is its product and nothing else: not quantised, adapted, sharded, hooked, offloaded."""
-    return (
-        type(layer) is nn.Linear
-        and type(layer.weight) is nn.Parameter
-        and not (layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer))
-        and not torch_module._has_any_global_hook()
-    )
+    return type(layer) is nn.Linear and type(layer.weight) is nn.Parameter and not is_watched(layer)
+
+
+def is_watched(layer: nn.Module) -> bool:
+    """Whether hooks see what goes through `layer`, or something has replaced its `forward`."""
+    own = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    return bool(own or torch_module._has_any_global_hook())
 
 
 def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:

@@ -107,11 +107,12 @@ class DecoderStep:
         mask[..., : self.mask.shape[-1]] = self.mask
         self.mask = mask
         for layer in self.layers:
-            layer.grow(len(mask), capacity * self.num_beams)
+            layer.grow(capacity * self.num_beams)
 
     def reorder(self, rows: torch.Tensor):
         """Beam i of a sentence goes on from beam `rows[i]`: [R], rows of the whole batch."""
-        self.mask = self.mask.flatten(0, 2)[rows].view_as(self.mask)
+        if self.num_beams > 1:
+            self.mask = self.mask.flatten(0, 2).index_select(0, rows).view_as(self.mask)
 
     def cache(self) -> EncoderDecoderCache:
         """The same keys and values as the library keeps them: of the target each beam's own history, [R, H, T, K]."""
@@ -129,10 +130,11 @@ class DecoderStep:
 
     def keep(self, sentences: torch.Tensor):
         """Goes on with these sentences only: indices [b], which become sentences 0 to b - 1."""
-        self.mask = self.mask[sentences]
-        self.memory_mask = None if self.memory_mask is None else self.memory_mask[sentences]
+        self.mask = self.mask.index_select(0, sentences)
+        if self.memory_mask is not None:
+            self.memory_mask = self.memory_mask.index_select(0, sentences)
         for layer in self.layers:
-            layer.keep(sentences)
+            layer.keep(sentences, self.length * self.num_beams)
 
 
 class LayerStep:
@@ -198,13 +200,19 @@ class LayerStep:
         heads = nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scaling)
         return heads.transpose(1, 2).reshape(-1, self.heads * self.d_v)
 
-    def grow(self, sentences: int, slots: int):
-        for name in ("keys", "values"):
-            written = getattr(self, name)
-            store = written.new_empty(sentences, self.heads, slots, written.shape[-1])
-            store[:, :, : written.shape[2]] = written
-            setattr(self, name, store)
+    def grow(self, slots: int):
+        self.keys, self.values = with_slots(self.keys, slots), with_slots(self.values, slots)
 
-    def keep(self, sentences: torch.Tensor):
-        for name in ("keys", "values", "memory_keys", "memory_values"):
-            setattr(self, name, getattr(self, name)[sentences])
+    def keep(self, sentences: torch.Tensor, written: int):
+        slots = self.keys.shape[2]
+        self.keys = with_slots(self.keys[:, :, :written].index_select(0, sentences), slots)
+        self.values = with_slots(self.values[:, :, :written].index_select(0, sentences), slots)
+        self.memory_keys = self.memory_keys.index_select(0, sentences)
+        self.memory_values = self.memory_values.index_select(0, sentences)
+
+
+def with_slots(written: torch.Tensor, slots: int) -> torch.Tensor:
+    """[B, H, L, K] -> [B, H, slots, K], with room after the L that are written."""
+    store = written.new_empty(*written.shape[:2], slots, written.shape[3])
+    store[:, :, : written.shape[2]] = written
+    return store

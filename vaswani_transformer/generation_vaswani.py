@@ -58,14 +58,28 @@ class NeverPad(LogitsProcessor):
         return scores.index_fill(-1, torch.tensor([self.pad_token_id], device=scores.device), float("-inf"))
 
 
+MINIMUM = logits_process.MinLengthLogitsProcessor, logits_process.MinNewTokensLengthLogitsProcessor
+
+
+class NoEndYet(LogitsProcessor):
+    """The library's least number of tokens, which it looks after with copies of all scores to the end."""
+
+    def __init__(self, processor: LogitsProcessor):
+        self.processor = processor
+        least = getattr(processor, "min_length", None)
+        self.length = processor.prompt_length_to_skip + processor.min_new_tokens if least is None else least
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        return self.processor(input_ids, scores) if input_ids.shape[1] < self.length else scores
+
+
 ANY_ROW = (
+    NoEndYet,
     SourceLengthLimit,
     NeverPad,
     library_criteria.EosTokenCriteria,
     library_criteria.MaxLengthCriteria,
     library_criteria.MaxTimeCriteria,
-    logits_process.MinLengthLogitsProcessor,
-    logits_process.MinNewTokensLengthLogitsProcessor,
     logits_process.SequenceBiasLogitsProcessor,  # and with it `bad_words_ids`
     logits_process.SuppressTokensLogitsProcessor,
     logits_process.RepetitionPenaltyLogitsProcessor,
@@ -260,6 +274,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _get_logits_processor(self, generation_config: GenerationConfig, *args, **kwargs) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
+        processors = LogitsProcessorList([NoEndYet(p) if isinstance(p, MINIMUM) else p for p in processors])
         if self.config.pad_token_id is None or generation_config.num_beams > 1:  # `_log_probs` does it for beams
             return processors
         return LogitsProcessorList([NeverPad(self.config.pad_token_id), *processors])
@@ -333,7 +348,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         while True:
             logits = step(search.input_ids)
             if not search.is_over:
-                log_probs = self._log_probs(logits, search.input_ids, logits_processor)
+                log_probs = self._log_probs(logits, search.input_ids, logits_processor, overwrites=not record.steps)
                 record.add(step.outputs, logits, log_probs)
                 step.reorder(search.step(log_probs, lambda ids: stopping_criteria(ids, record.steps.get("scores"))))
                 if drops and (sentences := search.drop_finished()) is not None:
@@ -393,13 +408,14 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def _log_probs(
-        self, logits: torch.Tensor, input_ids: torch.LongTensor, processors: LogitsProcessorList
+        self, logits: torch.Tensor, input_ids: torch.LongTensor, processors: LogitsProcessorList, overwrites: bool
     ) -> torch.Tensor:
         """The model's log-probabilities [B * n, V] of the next token, -inf for padding, and what settings make of them.
 
         Without padding they add up to a little less than 1; `renormalize_logits=True` makes it 1.
         """
-        log_probs = logits.float().log_softmax(dim=-1)
+        logits = logits.float()
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits if overwrites else None)  # new memory takes longer
         if self.config.pad_token_id is not None:
             log_probs[:, self.config.pad_token_id] = float("-inf")
         return processors(input_ids, log_probs) if processors else log_probs

@@ -17,6 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 from transformers.utils import cached_file
 
 from .catalogue import split_revision
+from .int8_vaswani import is_int8
 
 
 # How `config_problem` says Python's types.
@@ -41,7 +42,8 @@ def load(
 
     Args:
         source: A folder, or a Hub id with or without "@revision"; `catalogue.resolve` gives either for a name.
-        dtype: As in `from_pretrained`; "auto" is the dtype in config.json.
+        dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays so unless this is
+            another dtype.
         **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.
 
     Raises:
@@ -72,6 +74,8 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
     except Exception as error:  # what a damaged file or a broken connection raises depends on where it breaks
         raise LoadingError(f"Cannot load {source}: {_reason(error)}") from error
     _check_weights(source, model, report)
+    if getattr(model, "is_quantized", False) and not (dtype == "auto" or is_int8(dtype)):
+        model = model.dequantize(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
     return model.eval()
 
 

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from .generation_vaswani import length_penalty
+from .int8_vaswani import is_int8, quantize
 
 
 def translate_texts(
@@ -73,7 +74,8 @@ class TranslationPipeline(Pipeline):
             Truncates texts to the tokenizer's `model_max_length`. By default nothing is truncated.
         **generate_kwargs: Passed to `model.generate`: `num_beams`, `num_return_sequences`, `max_new_tokens`, ...
 
-    `device` and `dtype`, given when the pipeline is created, move and cast the model.
+    `device` and `dtype`, given when the pipeline is created, move and cast the model; "int8" is for CPUs, and is about
+    as good as float32 in less time.
 
     Raises:
         TypeError: a text is not a string.
@@ -93,7 +95,9 @@ class TranslationPipeline(Pipeline):
     ):
         super().__init__(*args, **kwargs)
         dtype = torch_dtype if torch_dtype is not None else dtype
-        if dtype not in (None, "auto"):
+        if is_int8(dtype):
+            quantize(self.model)
+        elif dtype not in (None, "auto"):
             self.model.to(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
         if getattr(self.model.config, "custom_pipelines", None):
             # `pipeline` has replaced the names in it by classes, with which the configuration could not be saved.

@@ -8,6 +8,7 @@ from transformers import initialization as init
 from transformers.modeling_utils import PreTrainedModel
 
 from .configuration_vaswani import VaswaniConfig
+from .int8_vaswani import Int8Config, is_int8
 
 
 # Arguments of `from_pretrained` that say where a checkpoint is.
@@ -70,8 +71,13 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """As the library's; with `tie_word_embeddings=False` each matrix begins as a copy of the one that is stored."""
+        """As the library's, and with `dtype="int8"`: short for `quantization_config=Int8Config()`.
+
+        With `tie_word_embeddings=False` each matrix begins as a copy of the one that is stored.
+        """
         path = pretrained_model_name_or_path
+        if is_int8(kwargs.get("dtype")):
+            kwargs = {"quantization_config": Int8Config(), **kwargs, "dtype": torch.float32}
         if path is None or not is_untied(kwargs):
             return super().from_pretrained(path, *args, **kwargs)
         stored = VaswaniConfig.from_pretrained(path, **{name: kwargs[name] for name in WHERE if name in kwargs})

@@ -6,6 +6,7 @@ from .attention_figure import attention_figure
 from .configuration_vaswani import PRESETS, VaswaniConfig
 from .heads import without_heads
 from .inspection import Inspection, inspect_translation
+from .int8_vaswani import Int8Config, quantize
 from .loading import LoadingError, load
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
 from .pipeline_translation import TranslationPipeline, translate_texts
@@ -32,6 +33,7 @@ pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline
 __all__ = [
     "PRESETS",
     "Inspection",
+    "Int8Config",
     "LoadingError",
     "TranslationPipeline",
     "VaswaniConfig",
@@ -43,6 +45,7 @@ __all__ = [
     "inspect_translation",
     "learn_tokenizer",
     "load",
+    "quantize",
     "translate_texts",
     "without_heads",
 ]

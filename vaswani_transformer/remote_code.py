@@ -20,6 +20,7 @@ FILES = (
     "decoding_vaswani.py",
     "generation_vaswani.py",
     "greedy_search_vaswani.py",
+    "int8_vaswani.py",
     "loss_vaswani.py",
     "pipeline_translation.py",
     "pretrained_vaswani.py",

@@ -13,7 +13,7 @@ from .. import command_line
 DEFAULT_LANGUAGE = "de"
 LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine
 
-DTYPES = "auto", "float32", "bfloat16", "float16"
+DTYPES = "auto", "float32", "int8", "bfloat16", "float16"
 
 INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
 
@@ -112,7 +112,8 @@ DType = Annotated[
     str,
     typer.Option(
         "--dtype", parser=dtype_name, metavar="DTYPE", rich_help_panel=MODEL,
-        help="float32, bfloat16, float16, or auto: float32 on a CPU, the checkpoint's own elsewhere.",
+        help="float32, int8 (on a CPU, faster), bfloat16, float16, or auto: the checkpoint's int8 or else float32 on a "
+        "CPU, the checkpoint's own elsewhere.",
     ),
 ]  # fmt: skip
 BatchSize = Annotated[

@@ -188,6 +188,13 @@ class Translator:
             warn(f"{self.long_lines} lines were longer than {self.trained_length} tokens.")
 
 
+def cpu_for_int8(device: str | None) -> str:
+    """The only device for int8; refuses another with a `Failure`."""
+    if device is not None and not device.startswith("cpu"):
+        raise Failure(f"int8 is for CPUs. Use --device cpu, or for {device!r} --dtype bfloat16.")
+    return "cpu"
+
+
 def load_pipeline(source: str, device: str | None, dtype: str, threads: int | None = None):
     """The translation pipeline of a folder or a Hub id, with or without a revision.
 
@@ -210,11 +217,13 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     try:
         if device:
             check_device(device)
+        if dtype == "int8":
+            device = cpu_for_int8(device)
         look_on_hub(source)
         model, tokenizer = load(source, dtype=dtype)
         pipeline = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
     except (RuntimeError, ValueError) as error:  # the device can be out of memory
         raise Failure(str(error).partition("\n")[0]) from error
     if dtype == "auto" and pipeline.device.type == "cpu":
-        pipeline.model.float()
+        pipeline.model.float()  # of an int8 checkpoint what is not int8
     return pipeline

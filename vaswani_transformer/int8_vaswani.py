@@ -1,0 +1,274 @@
+"""Weights of 8 bits, for fast translation on a CPU and files of a quarter of float32's size.
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype="int8")  # or quantization_config=Int8Config()
+
+Every matrix becomes whole numbers from -127 to 127 and a scale for each of its rows; embeddings too, and the
+pre-softmax matrix that is tied to them stays tied. In a product the other side is rounded as it comes, each row by its
+own range, so that a translation does not depend on what else is in the batch. No calibration is needed. LayerNorms,
+biases, positions and attention itself stay in float32. `from_pretrained` finds it in transformers' registry of
+quantisation methods.
+
+Shapes: R rows of a product, V rows of an embedding.
+"""
+
+import functools
+import logging
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.quantizers import HfQuantizer, register_quantization_config, register_quantizer
+from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
+from transformers.utils.quantization_config import QuantizationConfigMixin
+
+
+METHOD = "vaswani_int8"
+LARGEST = 127
+SMALLEST_SCALE = 1e-12  # of a row of zeros
+
+logger = logging.getLogger(__name__)
+
+
+@functools.cache
+def has_int8_products() -> bool:
+    """Whether this CPU multiplies 8-bit numbers in one instruction (AVX512-VNNI, AVX-VNNI or AMX) and torch uses it."""
+    abilities = torch.cpu.get_capabilities()
+    names = ("avx512_vnni", "avx_vnni", "amx_int8")
+    has_operators = hasattr(torch.ops.onednn, "qlinear_prepack") and torch.backends.mkldnn.is_available()
+    return has_operators and any(abilities.get(name) for name in names)
+
+
+# Modules -------------------------------------------------------------------------------------------------------------
+
+
+def quantize_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """[out, in] -> int8 [out, in] and float32 scales [out]: weight is about int8 * scale."""
+    weight = weight.detach().float()
+    scale = (weight.abs().amax(dim=-1) / LARGEST).clamp(min=SMALLEST_SCALE)
+    return (weight / scale.unsqueeze(-1)).round().to(torch.int8), scale
+
+
+class Int8Weight(nn.Module):
+    """An int8 matrix [out, in] with a float32 scale for each row."""
+
+    def __init__(self, rows: int, columns: int, device: torch.device | str | None = None):
+        super().__init__()
+        weight = torch.empty(rows, columns, dtype=torch.int8, device=device)
+        self.weight = nn.Parameter(weight, requires_grad=False)
+        self.weight_scale = nn.Parameter(torch.empty(rows, device=device), requires_grad=False)
+
+    def _apply(self, *args, **kwargs):
+        """Moves, but never rounds: the scales stay in float32 when a model is cast."""
+        scale = self.weight_scale.data
+        super()._apply(*args, **kwargs)
+        if self.weight_scale.dtype != torch.float32:
+            self.weight_scale = nn.Parameter(scale.to(self.weight_scale.device), requires_grad=False)
+        return self
+
+    def dequantized(self) -> torch.Tensor:
+        """[out, in] in float32"""
+        return self.weight.float() * self.weight_scale.unsqueeze(-1)
+
+
+class Int8Embedding(Int8Weight):
+    """Rows of an int8 matrix: ids [...] -> [..., D] in float32."""
+
+    @property
+    def num_embeddings(self) -> int:
+        return self.weight.shape[0]
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        rows = ids.flatten()
+        embedded = self.weight.index_select(0, rows).float().mul_(self.weight_scale.index_select(0, rows).unsqueeze(-1))
+        return embedded.view(*ids.shape, -1)
+
+
+class Int8Linear(Int8Weight):
+    """x W^T + b for an int8 matrix W: x [..., in] -> [..., out], in the floating type of x.
+
+    On a CPU without int8 products, and on other devices, W is taken for the floating numbers that it stands for.
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool, device: torch.device | str | None = None):
+        super().__init__(out_features, in_features, device)
+        self.in_features, self.out_features = in_features, out_features
+        self.bias = nn.Parameter(torch.empty(out_features, device=device), requires_grad=False) if bias else None
+        self.is_unsigned = False  # whether x is never below 0
+        self.packed: tuple[torch.Tensor, ...] | None = None
+        self.packed_from: tuple[int, int] | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.is_fast():
+            return nn.functional.linear(x, self.dequantized().to(x.dtype), self.bias)
+        return self.product(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], -1).to(x.dtype)
+
+    def is_fast(self) -> bool:
+        return self.weight.device.type == "cpu" and has_int8_products()
+
+    def product(self, x: torch.Tensor) -> torch.Tensor:
+        """x [R, in] -> [R, out] in float32: each row of x becomes numbers from 0 to 255, of which 128 stands for 0.
+
+        Where x is never below 0, 0 does, which leaves twice as many numbers for the rest.
+        """
+        weight, weight_scale, zeros = self.pack()
+        zero = 0 if self.is_unsigned else 128
+        largest = (x if self.is_unsigned else x.abs()).amax(dim=-1, keepdim=True)
+        scale = largest.div_(255 - zero if self.is_unsigned else LARGEST).clamp_(min=SMALLEST_SCALE)  # [R, 1]
+        q = (x / scale).add_(zero + 0.5).to(torch.uint8)  # rounded: what is after the point is cut off
+        y = torch.ops.onednn.qlinear_pointwise(
+            q, 1.0, zero, weight, weight_scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )  # fmt: skip
+        y.mul_(scale)
+        return y if self.bias is None else y.add_(self.bias)
+
+    def pack(self) -> tuple[torch.Tensor, ...]:
+        """W in the order in which the CPU wants it, and what else a product needs; made once."""
+        stamp = self.weight.data_ptr(), self.weight._version
+        if self.packed is None or self.packed_from != stamp:
+            zeros = torch.zeros(self.out_features, dtype=torch.int8)
+            weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
+            self.packed, self.packed_from = (weight, self.weight_scale, zeros), stamp
+        return self.packed
+
+    def __getstate__(self) -> dict:
+        return {**vars(self), "packed": None}  # what is packed cannot be copied
+
+
+# Models --------------------------------------------------------------------------------------------------------------
+
+
+def quantize(model: PreTrainedModel) -> PreTrainedModel:
+    """A loaded model in int8, itself and not a copy; what is int8 already stays as it is."""
+    if getattr(model, "quantization_method", None) != METHOD:
+        model.hf_quantizer = Int8Quantizer(Int8Config(), pre_quantized=False)
+        model.hf_quantizer.validate_environment()
+        model.is_quantized, model.quantization_method = True, METHOD
+        model.hf_quantizer.postprocess_model(model)
+    return model
+
+
+def is_int8(dtype: object) -> bool:
+    """Whether a `dtype` as `from_pretrained` and `pipeline` take it asks for int8."""
+    return dtype in ("int8", torch.int8)
+
+
+def replace_matrices(model: nn.Module):
+    """Gives every linear map and token embedding an int8 matrix in place of its own; ties stay."""
+    made: dict[int, tuple[nn.Parameter, ...]] = {}
+    for parent, name, module in replaceable(model):
+        if id(module.weight) not in made:
+            values = quantize_rows(module.weight)
+            made[id(module.weight)] = tuple(nn.Parameter(value, requires_grad=False) for value in values)
+        replacement = int8_of(module, "meta")
+        replacement.weight, replacement.weight_scale = made[id(module.weight)]
+        if getattr(module, "bias", None) is not None:
+            replacement.bias = nn.Parameter(module.bias.detach().float(), requires_grad=False)
+        replace_module(parent, name, replacement)
+    tie_scales(model)
+
+
+def replace_module(parent: nn.Module, name: str, replacement: nn.Module):
+    replacement.train(parent.training)
+    if isinstance(getattr(parent, "activation", None), nn.ReLU) and name == "fc2":
+        replacement.is_unsigned = True  # max(0, x W_1 + b_1)
+    setattr(parent, name, replacement)
+
+
+def replaceable(model: nn.Module) -> list[tuple[nn.Module, str, nn.Module]]:
+    """Parent, name and module of each matrix that is quantised. Learned positions stay as they are."""
+    return [
+        (parent, name, module)
+        for parent in model.modules()
+        for name, module in parent.named_children()
+        if type(module) is nn.Linear or (type(module) is nn.Embedding and name in ("embed_tokens", "shared"))
+    ]
+
+
+def int8_of(module: nn.Module, device: str) -> Int8Weight:
+    """An empty int8 module in the shape of a linear map or an embedding."""
+    if isinstance(module, nn.Embedding):
+        return Int8Embedding(*module.weight.shape, device)
+    return Int8Linear(module.in_features, module.out_features, module.bias is not None, device)
+
+
+def tie_scales(model: nn.Module):
+    """Where matrices are tied, so are their scales."""
+    for module in model.modules():
+        for name in ("_tied_weights_keys", "all_tied_weights_keys"):
+            if tied := getattr(module, name, None):
+                scales = {f"{to}_scale": f"{source}_scale" for to, source in tied.items() if to.endswith(".weight")}
+                setattr(module, name, {**tied, **scales})
+
+
+@dataclass
+class Int8Config(QuantizationConfigMixin):
+    """`from_pretrained(path, quantization_config=Int8Config())`: there is nothing to choose."""
+
+    def __init__(self, **kwargs):
+        self.quant_method = METHOD
+
+
+class Int8Quantizer(HfQuantizer):
+    """Loads a checkpoint of ours in int8, from floating weights or from int8 ones that were saved."""
+
+    requires_calibration = False
+
+    def validate_environment(self, *args, **kwargs):
+        if not has_int8_products():
+            logger.warning(
+                "This CPU has no instructions for int8 products (AVX512-VNNI, AVX-VNNI or AMX): the model works, but "
+                "slower than in float32. Use dtype='float32' here."
+            )
+
+    def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        return torch.float32  # of what is not int8
+
+    def _process_model_before_weight_loading(self, model, **kwargs):
+        if self.pre_quantized:
+            for parent, name, module in replaceable(model):
+                replace_module(parent, name, int8_of(module, "meta"))
+            tie_scales(model)
+
+    def _process_model_after_weight_loading(self, model, **kwargs):
+        if not self.pre_quantized:
+            replace_matrices(model)
+        return model
+
+    def _dequantize(self, model, dtype: torch.dtype | None = None):
+        made: dict[int, nn.Parameter] = {}
+        for parent in list(model.modules()):
+            for name, module in list(parent.named_children()):
+                if isinstance(module, Int8Weight):
+                    weight = made.setdefault(id(module.weight), nn.Parameter(module.dequantized().to(dtype)))
+                    setattr(parent, name, float_of(module, weight))
+        for module in model.modules():
+            for name in ("_tied_weights_keys", "all_tied_weights_keys"):
+                if tied := getattr(module, name, None):
+                    setattr(module, name, {to: source for to, source in tied.items() if not to.endswith("_scale")})
+        return model
+
+    def is_serializable(self, *args, **kwargs) -> bool:
+        return True
+
+    @property
+    def is_trainable(self) -> bool:
+        return False
+
+
+def float_of(module: Int8Weight, weight: nn.Parameter) -> nn.Module:
+    """A linear map or an embedding with this matrix."""
+    if isinstance(module, Int8Embedding):
+        embedding = nn.Embedding(*weight.shape, device="meta")
+        embedding.weight = weight
+        return embedding
+    layer = nn.Linear(module.in_features, module.out_features, bias=module.bias is not None, device="meta")
+    layer.weight = weight
+    if module.bias is not None:
+        layer.bias = nn.Parameter(module.bias.detach().to(weight.dtype))
+    return layer
+
+
+if METHOD not in AUTO_QUANTIZER_MAPPING:  # this file may also come with a checkpoint of the Hub
+    register_quantization_config(METHOD)(Int8Config)
+    register_quantizer(METHOD)(Int8Quantizer)
