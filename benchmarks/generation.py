@@ -1,66 +1,120 @@
-"""Generation beside transformers' MarianMTModel of the same shape and precision: how many times as fast.
+"""Generation beside transformers' MarianMTModel and CTranslate2, on the same shape: tokens a second, in turn.
 
     python -m benchmarks.generation --output benchmarks/results/generation.json
 
-Both models have random weights, get the same padded sources, and know no end token, so that they produce equally many
-tokens. They take turns within one run, so that a noisy machine is noisy for both; the figure is the median of the
-rounds' ratios.
+All models have random weights, get the same sources, and may not end, so that they produce equally many tokens. They
+take turns within one run, so that a noisy machine is noisy for all; the figures are medians of the rounds, and of the
+rounds' ratios. CTranslate2 has our weights, converted; it takes part where it is installed.
 """
 
 import argparse
+import copy
 import statistics
+import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
+
+from vaswani_transformer import quantize
+from vaswani_transformer.memory import keep_freed_memory
 
 from .measure import in_turns, ratios, record
-from .models import ours_and_marian
+from .models import in_ctranslate2, marian_like, vaswani
+
+
+CONTENDERS = ("vaswani", "vaswani int8", "marian", "ctranslate2", "ctranslate2 int8")
+COMPARED = (
+    ("vaswani", "marian"),
+    ("vaswani", "ctranslate2"),
+    ("vaswani int8", "ctranslate2 int8"),
+    ("vaswani int8", "vaswani"),
+    ("vaswani int8", "marian"),
+)
 
 
 def make_batch(size: int, length: int, vocab_size: int) -> dict[str, torch.Tensor]:
     """`size` random sources of `length` to half as many tokens, padded on the right."""
     generator = torch.Generator().manual_seed(size)
-    ids = torch.randint(2, vocab_size, (size, length), generator=generator)
+    ids = torch.randint(3, vocab_size, (size, length), generator=generator)
     lengths = torch.linspace(length, length // 2, size).round()
     mask = (torch.arange(length) < lengths.unsqueeze(-1)).long()
     return {"input_ids": ids * mask, "attention_mask": mask}
 
 
-def generate(model: torch.nn.Module, batch: dict[str, torch.Tensor], beams: int, tokens: int):
+def generate(model: PreTrainedModel, batch: dict[str, torch.Tensor], beams: int, tokens: int):
     search = {} if beams == 1 else {"length_penalty": 0.6, "early_stopping": "never"}
     output = model.generate(**batch, num_beams=beams, do_sample=False, max_new_tokens=tokens, **search)
     if output.shape != (len(batch["input_ids"]), tokens + 1):
         raise RuntimeError(f"Expected {tokens} new tokens a sentence, got an output of shape {tuple(output.shape)}.")
 
 
+def translate(translator, batch: dict[str, torch.Tensor], beams: int, tokens: int):
+    """CTranslate2's own search for the same sources."""
+    lengths = batch["attention_mask"].sum(dim=-1).tolist()
+    words = [[f"w{i}" for i in ids[:n]] for ids, n in zip(batch["input_ids"].tolist(), lengths, strict=True)]
+    limits = dict(min_decoding_length=tokens, max_decoding_length=tokens)
+    results = translator.translate_batch(words, beam_size=beams, length_penalty=0, **limits)
+    if any(len(result.hypotheses[0]) != tokens for result in results):
+        raise RuntimeError(f"Expected {tokens} tokens of each sentence from CTranslate2.")
+
+
+def contenders(preset: str, dtype: torch.dtype, names: list[str], folder: Path) -> dict[str, Callable]:
+    """Functions of a batch, the beams and the tokens to produce."""
+    model, functions = vaswani(preset), {}
+    for name in names:
+        if name.startswith("ctranslate2"):
+            import ctranslate2
+
+            kind = "int8" if name.endswith("int8") else "float32"
+            path = in_ctranslate2(model, folder, kind)
+            translator = ctranslate2.Translator(str(path), compute_type=kind, intra_threads=torch.get_num_threads())
+            functions[name] = partial(translate, translator)
+            continue
+        if name == "marian":
+            other = marian_like(model.config).to(dtype)
+        else:
+            other = quantize(copy.deepcopy(model)) if name.endswith("int8") else copy.deepcopy(model).to(dtype)
+        other.generation_config.eos_token_id = None
+        functions[name] = partial(generate, other)
+    return functions
+
+
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generation", description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", default="base")
+    parser.add_argument("--presets", nargs="+", default=["mini", "base"])
+    parser.add_argument("--contenders", nargs="+", default=CONTENDERS, choices=CONTENDERS)
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--source-tokens", type=int, default=32)
     parser.add_argument("--new-tokens", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, help="default: all cores")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
 
-    models = ours_and_marian(options.preset)
-    for model in models.values():
-        model.to(getattr(torch, options.dtype)).eval()
-        model.generation_config.eos_token_id = None
+    keep_freed_memory()
+    if options.threads:
+        torch.set_num_threads(options.threads)
     results = []
-    for beams in options.beams:
-        for size in options.batch_sizes:
-            batch = make_batch(size, options.source_tokens, models["vaswani"].config.vocab_size)
-            runs = {n: partial(generate, m, batch, beams, options.new_tokens) for n, m in models.items()}
-            seconds = in_turns(runs, options.rounds)
-            tokens = size * options.new_tokens
-            rates = {f"{n} tokens/s": round(tokens / statistics.median(s), 1) for n, s in seconds.items()}
-            speed = ratios(seconds, "vaswani", "marian")
-            results.append({"beams": beams, "batch_size": size, "times_as_fast": speed, **rates})
-            print(results[-1], flush=True)
+    for preset in options.presets:
+        with tempfile.TemporaryDirectory() as folder:
+            functions = contenders(preset, getattr(torch, options.dtype), options.contenders, Path(folder))
+        vocab_size = vaswani(preset).config.vocab_size
+        for beams in options.beams:
+            for size in options.batch_sizes:
+                batch = make_batch(size, options.source_tokens, vocab_size)
+                runs = {name: partial(run, batch, beams, options.new_tokens) for name, run in functions.items()}
+                seconds = in_turns(runs, options.rounds)
+                tokens = size * options.new_tokens
+                rates = {name: round(tokens / statistics.median(s)) for name, s in seconds.items()}
+                pairs = [(one, other) for one, other in COMPARED if one in runs and other in runs]
+                speeds = {f"{one} / {other}": ratios(seconds, one, other) for one, other in pairs}
+                results.append({"preset": preset, "beams": beams, "batch_size": size, "tokens/s": rates} | speeds)
+                print(results[-1], flush=True)
     record(options.output, "python -m benchmarks.generation", vars(options), results)
 
 

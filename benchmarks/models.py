@@ -1,15 +1,25 @@
 """The models that are compared."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import torch
-from transformers import MarianConfig, MarianMTModel
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
-def ours_and_marian(preset: str) -> dict[str, torch.nn.Module]:
-    """The preset, and transformers' MarianMTModel in its shape (with the biases that Marian always has)."""
-    ours = VaswaniConfig.from_preset(preset)
-    marian = MarianConfig(
+def vaswani(preset: str) -> VaswaniForConditionalGeneration:
+    """The preset with random weights."""
+    torch.manual_seed(0)
+    return VaswaniForConditionalGeneration(VaswaniConfig.from_preset(preset)).eval()
+
+
+def marian_like(ours: VaswaniConfig) -> MarianMTModel:
+    """transformers' MarianMTModel in the same shape (with the biases that Marian always has), with random weights."""
+    config = MarianConfig(
         vocab_size=ours.vocab_size,
         d_model=ours.d_model,
         encoder_layers=ours.encoder_layers,
@@ -27,4 +37,24 @@ def ours_and_marian(preset: str) -> dict[str, torch.nn.Module]:
         forced_eos_token_id=None,
     )
     torch.manual_seed(0)
-    return {"vaswani": VaswaniForConditionalGeneration(ours), "marian": MarianMTModel(marian)}
+    return MarianMTModel(config).eval()
+
+
+def numbered_tokenizer(vocab_size: int) -> PreTrainedTokenizerFast:
+    """A tokenizer of the words w3, w4, ..., for a model that has learned no other."""
+    vocabulary = {"<pad>": 0, "</s>": 1, "<unk>": 2} | {f"w{i}": i for i in range(3, vocab_size)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+
+
+def in_ctranslate2(model: VaswaniForConditionalGeneration, folder: Path, quantization: str) -> Path:
+    """The same weights as a model for CTranslate2, converted by our own command."""
+    ours, theirs = folder / "ours", folder / quantization
+    if not ours.exists():
+        model.save_pretrained(ours)
+        numbered_tokenizer(model.config.vocab_size).save_pretrained(ours)
+    command = [sys.executable, "-m", "conversion", "to-ctranslate2", ours, theirs, "--quantization", quantization]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return theirs

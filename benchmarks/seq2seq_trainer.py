@@ -22,7 +22,7 @@ from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.memory import keep_freed_memory
 
 from .measure import in_turns, ratios, record
-from .models import ours_and_marian
+from .models import marian_like, vaswani
 
 
 LENGTHS = Path(__file__).with_name("sentence_lengths.json")
@@ -67,7 +67,7 @@ def make_batches(vocab_size: int, batch_tokens: int, count: int) -> list[dict[st
 def train_ours(take_turn, preset: str, batches: list[dict], bf16: bool, tuned: bool):
     """As `training.train` does."""
     keep_freed_memory()
-    model = ours_and_marian(preset)["vaswani"].train()
+    model = vaswani(preset).train()
     model.set_attn_implementation("eager")
     optimizer = torch.optim.Adam(model.parameters(), **ADAM, fused=True)
     while take_turn():
@@ -99,7 +99,7 @@ def train_marian(take_turn, preset: str, batches: list[dict], bf16: bool, tuned:
     """As the library does by itself, or `tuned`: with what we found to be faster for our own model."""
     if tuned:
         keep_freed_memory()
-    model = ours_and_marian(preset)["marian"]
+    model = marian_like(VaswaniConfig.from_preset(preset)).train()
     model.config.use_cache = False
     if tuned:
         model.set_attn_implementation("eager")

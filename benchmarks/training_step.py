@@ -18,7 +18,7 @@ from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.memory import keep_freed_memory
 
 from .measure import in_turns, ratios, record
-from .models import ours_and_marian
+from .models import marian_like, vaswani
 
 
 PEAK_TFLOPS = {"H100": 989, "H200": 989}  # dense bfloat16, from NVIDIA's data sheets (SXM)
@@ -65,7 +65,8 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: dict[s
 
 
 def measure(preset: str, options: argparse.Namespace) -> list[dict]:
-    models = ours_and_marian(preset)
+    ours = vaswani(preset)
+    models = {"vaswani": ours, "marian": marian_like(ours.config)}
     config, shape = models["vaswani"].config, (options.sentences, options.tokens)
     ids = torch.randint(2, config.vocab_size, (2, *shape), device=options.device)
     batch = {"input_ids": ids[0], "attention_mask": torch.ones_like(ids[0]), "labels": ids[1]}

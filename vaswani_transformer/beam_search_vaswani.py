@@ -234,10 +234,9 @@ def best_continuations(log_probs: torch.Tensor, scores: torch.Tensor, count: int
 
     These are log P with the token, the beam, the token, and its own log-probability, best first.
     """
-    top, tokens = best_tokens(log_probs.flatten(0, 1), count)  # of each beam: [B * n, count]
-    top, tokens = top.view(*scores.shape, -1), tokens.view(*scores.shape, -1)
-    totals, index = (top + scores.unsqueeze(-1)).flatten(1).topk(count, dim=-1)
-    return totals, index // tokens.shape[-1], tokens.flatten(1).gather(1, index), top.flatten(1).gather(1, index)
+    totals, index = best_tokens(log_probs, count, scores)
+    vocab_size = log_probs.shape[-1]
+    return totals, index // vocab_size, index % vocab_size, log_probs.flatten(1).gather(1, index)
 
 
 def draw_tokens(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> Continuations:
@@ -249,19 +248,27 @@ def draw_tokens(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> Co
     return totals.gather(1, index), index // vocab_size, index % vocab_size, log_probs.flatten(1).gather(1, index)
 
 
-def best_tokens(scores: torch.Tensor, count: int, width: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
-    """The `count` highest scores of each row and their tokens, best first: [R, V] -> twice [R, count] (or [R, V]).
+def best_tokens(
+    scores: torch.Tensor, count: int, offsets: torch.Tensor | None = None, width: int = 32
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` highest of `scores` [B, n, V] + `offsets` [B, n], and where in n * V they are: twice [B, count].
 
-    As `scores.topk(count)`, in a quarter of its time.
+    Best first, as `(scores + offsets.unsqueeze(-1)).flatten(1).topk(count)` gives them, in a fraction of its time.
     """
-    rows, vocab_size = scores.shape
-    whole = vocab_size // width * width
+    beams, vocab_size = scores.shape[1:]
+    offsets = scores.new_zeros(scores.shape[:2]) if offsets is None else offsets
     if vocab_size < 4 * width * count:
-        return scores.topk(min(count, vocab_size), dim=-1)
+        return (scores + offsets.unsqueeze(-1)).flatten(1).topk(min(count, beams * vocab_size), dim=-1)
     # A token among the `count` best lies in one of the `count` blocks with the highest maxima, or in the rest: were its
     # block not among these, each of them would hold a better one.
-    blocks = scores[:, :whole].unflatten(-1, (-1, width)).amax(dim=-1).topk(count, dim=-1).indices
-    tokens = torch.arange(vocab_size, device=scores.device)
-    candidates = torch.cat((tokens[:whole].view(-1, width)[blocks].flatten(1), tokens[whole:].expand(rows, -1)), dim=-1)
-    top, index = scores.gather(-1, candidates).topk(count, dim=-1)
-    return top, candidates.gather(-1, index)
+    number = vocab_size // width
+    blocks = scores[..., : number * width].unflatten(-1, (number, width))  # [B, n, number, width]
+    best = (blocks.amax(dim=-1) + offsets.unsqueeze(-1)).flatten(1).topk(count, dim=-1).indices  # [B, count]
+    starts = best // number * vocab_size + best % number * width
+    within = torch.arange(vocab_size, device=scores.device)
+    rest = within[number * width :] + vocab_size * torch.arange(beams, device=scores.device).unsqueeze(-1)
+    places = (starts.unsqueeze(-1) + within[:width]).flatten(1)  # [B, count * width]
+    places = torch.cat((places, rest.flatten().expand(len(places), -1)), dim=-1)
+    candidates = scores.flatten(1).gather(1, places) + offsets.gather(1, places // vocab_size)
+    top, index = candidates.topk(count, dim=-1)
+    return top, places.gather(1, index)

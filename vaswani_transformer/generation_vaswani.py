@@ -23,6 +23,7 @@ from transformers import (
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput, logits_process
 from transformers.generation import stopping_criteria as library_criteria
+from transformers.generation.configuration_utils import GenerationMode
 
 from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
 from .decoding_vaswani import DecoderStep, can_step
@@ -30,6 +31,12 @@ from .greedy_search_vaswani import GreedySearch
 from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
 
 
+SEARCHES = {  # that go through `_sample` and `_beam_search` below
+    GenerationMode.GREEDY_SEARCH,
+    GenerationMode.SAMPLE,
+    GenerationMode.BEAM_SEARCH,
+    GenerationMode.BEAM_SAMPLE,
+}
 RETURN_CACHE = ContextVar("return_cache", default=True)
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
@@ -361,6 +368,12 @@ class VaswaniGenerationMixin(GenerationMixin):
         if not config.return_dict_in_generate:
             return best.tokens
         return VaswaniBeamOutput(**record.output(best, config, model_kwargs, step), beam_indices=best.rows)
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
+        """As the library's, but for the usual cache: a `DecoderStep` has its own, and the model makes it if needed."""
+        is_usual = generation_config.cache_implementation is None and model_kwargs.get("past_key_values") is None
+        if not (is_usual and generation_mode in SEARCHES):
+            super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
 
     def _can_step(self, generation_config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
         """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""

@@ -94,9 +94,8 @@ class Int8Linear(Int8Weight):
         super().__init__(out_features, in_features, device)
         self.in_features, self.out_features = in_features, out_features
         self.bias = nn.Parameter(torch.empty(out_features, device=device), requires_grad=False) if bias else None
-        self.is_unsigned = False  # whether x is never below 0
         self.packed: tuple[torch.Tensor, ...] | None = None
-        self.packed_from: tuple[int, int] | None = None
+        self.packed_from: tuple[int, int | None] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.is_fast():
@@ -107,28 +106,32 @@ class Int8Linear(Int8Weight):
         return self.weight.device.type == "cpu" and has_int8_products()
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """x [R, in] -> [R, out] in float32: each row of x becomes numbers from 0 to 255, of which 128 stands for 0.
+        """x [R, in] -> [R, out] in float32.
 
-        Where x is never below 0, 0 does, which leaves twice as many numbers for the rest.
+        Each row of x becomes numbers q from 0 to 255: x = q * step + lowest. So x W^T is `step` times the product of
+        whole numbers q W^T, and `lowest` times the sums of W's rows.
         """
-        weight, weight_scale, zeros = self.pack()
-        zero = 0 if self.is_unsigned else 128
-        largest = (x if self.is_unsigned else x.abs()).amax(dim=-1, keepdim=True)
-        scale = largest.div_(255 - zero if self.is_unsigned else LARGEST).clamp_(min=SMALLEST_SCALE)  # [R, 1]
-        q = (x / scale).add_(zero + 0.5).to(torch.uint8)  # rounded: what is after the point is cut off
+        weight, weight_scale, zeros, sums = self.pack()
+        rows = torch.ops.quantized.embedding_bag_byte_prepack(x)  # q, then step and lowest, as the bytes of two floats
+        q, ranges = rows[:, : self.in_features].contiguous(), rows[:, self.in_features :]
+        if self.in_features % 4:  # floats cannot begin there
+            ranges = ranges.clone(memory_format=torch.contiguous_format)
+        ranges = ranges.view(torch.float32)
+        step, lowest = ranges[:, :1], ranges[:, 1]
         y = torch.ops.onednn.qlinear_pointwise(
-            q, 1.0, zero, weight, weight_scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            q, 1.0, 0, weight, weight_scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )  # fmt: skip
-        y.mul_(scale)
-        return y if self.bias is None else y.add_(self.bias)
+        y = y.mul_(step) if self.bias is None else torch.addcmul(self.bias, y, step, out=y)
+        return y.addr_(lowest, sums)
 
     def pack(self) -> tuple[torch.Tensor, ...]:
         """W in the order in which the CPU wants it, and what else a product needs; made once."""
-        stamp = self.weight.data_ptr(), self.weight._version
+        stamp = self.weight.data_ptr(), None if self.weight.is_inference() else self.weight._version
         if self.packed is None or self.packed_from != stamp:
-            zeros = torch.zeros(self.out_features, dtype=torch.int8)
             weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
-            self.packed, self.packed_from = (weight, self.weight_scale, zeros), stamp
+            zeros = torch.zeros(self.out_features, dtype=torch.int8)
+            sums = self.weight.sum(dim=-1, dtype=torch.float32) * self.weight_scale
+            self.packed, self.packed_from = (weight, self.weight_scale, zeros, sums), stamp
         return self.packed
 
     def __getstate__(self) -> dict:
@@ -164,15 +167,8 @@ def replace_matrices(model: nn.Module):
         replacement.weight, replacement.weight_scale = made[id(module.weight)]
         if getattr(module, "bias", None) is not None:
             replacement.bias = nn.Parameter(module.bias.detach().float(), requires_grad=False)
-        replace_module(parent, name, replacement)
+        setattr(parent, name, replacement.train(module.training))
     tie_scales(model)
-
-
-def replace_module(parent: nn.Module, name: str, replacement: nn.Module):
-    replacement.train(parent.training)
-    if isinstance(getattr(parent, "activation", None), nn.ReLU) and name == "fc2":
-        replacement.is_unsigned = True  # max(0, x W_1 + b_1)
-    setattr(parent, name, replacement)
 
 
 def replaceable(model: nn.Module) -> list[tuple[nn.Module, str, nn.Module]]:
@@ -227,7 +223,7 @@ class Int8Quantizer(HfQuantizer):
     def _process_model_before_weight_loading(self, model, **kwargs):
         if self.pre_quantized:
             for parent, name, module in replaceable(model):
-                replace_module(parent, name, int8_of(module, "meta"))
+                setattr(parent, name, int8_of(module, "meta"))
             tie_scales(model)
 
     def _process_model_after_weight_loading(self, model, **kwargs):

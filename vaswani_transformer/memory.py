@@ -1,4 +1,4 @@
-"""Memory that a process keeps, and memory that it gives back: for training and the benchmarks."""
+"""Memory that a process keeps, and memory that it gives back: for training, the command and the benchmarks."""
 
 import ctypes
 from collections.abc import Callable

@@ -253,12 +253,15 @@ def test_processes_that_share_a_model_search_alike(tmp_path):
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("vocab_size", [50, 2048, 2049, 5000])
+@pytest.mark.parametrize("vocab_size", [50, 1024, 1025, 5000])
 def test_best_tokens_are_those_of_topk(vocab_size):
-    scores = torch.randn(6, vocab_size)
-    scores[1, 5:] = float("-inf")
-    best, tokens = best_tokens(scores, 8)
-    expected = scores.topk(8, dim=-1)
-    assert torch.equal(best, expected.values)
-    finite = best.isfinite()
-    assert torch.equal(tokens[finite], expected.indices[finite])
+    scores, offsets = torch.randn(6, 3, vocab_size), torch.randn(6, 3)
+    scores[1, :, 5:] = float("-inf")
+    offsets[2, 1:] = float("-inf")
+    for added in (None, offsets):
+        best, places = best_tokens(scores, 8, added)
+        totals = scores if added is None else scores + added.unsqueeze(-1)
+        expected = totals.flatten(1).topk(8, dim=-1)
+        assert torch.equal(best, expected.values)
+        finite = best.isfinite()
+        assert torch.equal(places[finite], expected.indices[finite])

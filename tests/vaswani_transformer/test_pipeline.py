@@ -118,6 +118,26 @@ def test_texts_of_similar_length_share_a_batch_and_the_longest_come_first(transl
     assert widths == [(2, lengths[0]), (2, lengths[2]), (2, lengths[4])]
 
 
+def test_batches_of_a_list_are_planned(translate, monkeypatch):
+    """64 texts and 2,048 tokens with padding at most, and one text however long it is; a given size is kept."""
+    shapes, generate = [], translate.model.generate
+
+    def noted(**inputs):
+        shapes.append(inputs["input_ids"].shape)
+        return generate(**inputs, max_new_tokens=2)
+
+    monkeypatch.setattr(translate.model, "generate", noted)
+    texts = ["Hello! " * 300, "Hello! " * 2000, *["Hello! " * 60] * 20, *["Hello!"] * 100]
+    assert len(translate(texts)) == len(texts)
+    assert len(shapes[0]) == 2 and shapes[0][0] == 1 and shapes[0][1] > 2048
+    assert all(rows <= 64 and rows * width <= 2048 for rows, width in shapes[1:])
+    assert max(rows for rows, _ in shapes) == 64 and sum(rows for rows, _ in shapes) == len(texts)
+    assert len(shapes) <= 8
+    shapes.clear()
+    translate(texts[2:], batch_size=40)
+    assert [rows for rows, _ in shapes] == [40, 40, 40]
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_translate_texts_keeps_the_order_the_empty_and_the_models_mode(translate, batch_size):
     sources = [SOURCES[1], "", SOURCES[2], " ", SOURCES[0]]

@@ -117,9 +117,10 @@ DType = Annotated[
     ),
 ]  # fmt: skip
 BatchSize = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--batch-size", parser=whole_number, metavar="N", rich_help_panel=MODEL, help="Lines translated at once."
+        "--batch-size", parser=whole_number, metavar="N", rich_help_panel=MODEL,
+        help="Lines translated at once. [dim]\\[default: up to 64 of similar length, fewer where they are long][/]",
     ),
 ]  # fmt: skip
 Threads = Annotated[

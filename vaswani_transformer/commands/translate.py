@@ -14,7 +14,8 @@ from .lines import check_output, format_records, interrupts_held, open_lines, op
 
 
 WARNINGS_SHOWN = 5
-SORTED_BATCHES = 16  # this many batches of a file are sorted together, so that lines of similar length share a batch
+# Lines of a file, and of what arrives, that are sorted together, so that lines of similar length share a batch.
+LINES_OF_A_FILE, ARRIVING_LINES = 512, 64
 
 
 def translate(
@@ -28,7 +29,7 @@ def translate(
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
     dtype: options.DType = "auto",
-    batch_size: options.BatchSize = 16,
+    batch_size: options.BatchSize = None,
     threads: options.Threads = None,
     beams: options.Beams = None,
     alpha: options.Alpha = None,
@@ -61,7 +62,7 @@ def translate(
             check_n_best(n_best, beams)
         if not text and not input and sys.stdin.isatty():
             err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
-        window = batch_size * SORTED_BATCHES if input else batch_size
+        window = LINES_OF_A_FILE if input else ARRIVING_LINES
         bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
         written = 0
         with open_output(output) as target, progress_bar(total, bar_shown) as progress:
@@ -122,7 +123,7 @@ class Translator:
         device: str | None,
         dtype: str,
         threads: int | None,
-        batch_size: int,
+        batch_size: int | None,
         longest_line: int,
         settings: dict,
     ):
@@ -208,10 +209,12 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     from .. import TranslationPipeline, load
     from ..hub import look_on_hub
     from ..loading import check_device
+    from ..memory import keep_freed_memory
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     hub_logging.set_verbosity_error()
+    keep_freed_memory()
     if threads:
         torch.set_num_threads(threads)
     try:

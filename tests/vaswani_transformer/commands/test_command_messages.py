@@ -53,7 +53,7 @@ def test_what_is_found_before_the_model_loads(shipped, monkeypatch, request, arg
         (["--beams", "0"], "must be 1 or more, not 0"),
         (["--beams", "two"], "must be a whole number, not 'two'"),
         (["--alpha", "-1"], "must be a number, 0 or more, not '-1'"),
-        (["--dtype", "half"], "must be auto, float32, bfloat16 or float16, not 'half'"),
+        (["--dtype", "half"], "must be auto, float32, int8, bfloat16 or float16, not 'half'"),
         (["--n-best", "5", "--beams", "2"], "the beam size must be at least 5, but it is 2. Use --beams 5."),
     ],
     ids=" ".join,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from vaswani_transformer import VaswaniConfig, __version__, catalogue, checkpoint_path, commands
 from vaswani_transformer.commands import lines as text_lines
-from vaswani_transformer.commands.translate import SORTED_BATCHES, load_pipeline
+from vaswani_transformer.commands.translate import load_pipeline
 
 
 ROOT = Path(__file__).parents[3]
@@ -325,10 +325,11 @@ def test_an_interrupt_leaves_whole_lines_in_the_file(translate, loaded, monkeypa
         return generate(**kwargs)
 
     monkeypatch.setattr(loaded.model, "generate", interrupted)
+    monkeypatch.setattr(commands.translate, "LINES_OF_A_FILE", 16)
     result = translate("--batch-size", "1", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 130
-    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[:SORTED_BATCHES]
-    assert f"holds the translations of the first {SORTED_BATCHES} lines" in result.stderr
+    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[:16]
+    assert "holds the translations of the first 16 lines" in result.stderr
 
 
 # Other processes: what an interpreter imports, and what a terminal sends ---------------------------------------------
