@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import beam_search, loss_curves
+from benchmarks import beam_search, generation, loss_curves, precision
 from benchmarks.seq2seq_trainer import make_batches
 from benchmarks.training_step import training_flops
 
@@ -59,3 +59,24 @@ def test_curves_are_drawn_and_compared(tmp_path):
     [difference, *_] = json.loads(output.read_text())["results"]
     assert difference == {"of": "two", "from": "one", "largest difference": 0.25, "last difference": 0.25}
     assert "<svg" in output.with_suffix(".svg").read_text()
+
+
+def test_precisions_are_compared_on_the_same_sentences(tmp_path):
+    (tmp_path / "set.tsv").write_text("Ein Hund.\tA dog.\nHallo!\tHello!\n", encoding="utf-8")
+    options = ["mini-en-de", f"two={tmp_path}/set.tsv", "--columns", "1", "0", "--output", str(tmp_path / "out.json")]
+    precision.main([*options, "--dtypes", "float32", "int8"])
+    report = json.loads((tmp_path / "out.json").read_text())
+    exact, int8 = report["results"]
+    assert (exact["dtype"], int8["dtype"]) == ("float32", "int8") and exact["sentences"] == 2
+    assert exact["the same as in float32"] == 1.0 and 0 <= int8["BLEU"] <= 100
+    assert "|tok:13a|" in exact["signature"] and str(tmp_path) not in json.dumps(report["settings"]["sets"])
+
+
+def test_generation_compares_models_that_write_equally_much(tmp_path):
+    output = tmp_path / "generation.json"
+    sizes = ["--batch-sizes", "2", "--beams", "1", "2", "--source-tokens", "5", "--new-tokens", "6", "--rounds", "1"]
+    contenders = ["--contenders", "vaswani", "vaswani int8", "marian"]
+    generation.main(["--presets", "tiny", *sizes, *contenders, "--output", str(output)])
+    results = json.loads(output.read_text())["results"]
+    assert [result["beams"] for result in results] == [1, 2]
+    assert all({"vaswani / marian", "vaswani int8 / vaswani"} <= result.keys() for result in results)
