@@ -19,7 +19,7 @@ from transformers import GenerationMixin, LogitsProcessorList
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.beam_search_vaswani import length_penalty
-from vaswani_transformer.generation_vaswani import NeverPad
+from vaswani_transformer.limits_vaswani import NeverPad
 
 from .generation import make_batch
 from .measure import in_turns, ratios, record

@@ -9,11 +9,13 @@ values), L slots: (t_1 beam_1, ..., t_1 beam_n, t_2 beam_1, ...), V vocabulary.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers import GenerationConfig
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
 from .cpu_vaswani import product
 
@@ -216,3 +218,39 @@ def with_slots(written: torch.Tensor, slots: int) -> torch.Tensor:
     store = written.new_empty(*written.shape[:2], slots, written.shape[3])
     store[:, :, : written.shape[2]] = written
     return store
+
+
+# The model's own forward ---------------------------------------------------------------------------------------------
+
+
+class ModelStep:
+    """The model's own `forward` and the library's caches, where a `DecoderStep` cannot take their place.
+
+    All tokens so far, [B * n, T] -> logits of the next, [B * n, V]; `outputs` holds what else the model gave.
+    """
+
+    def __init__(self, model: Any, config: GenerationConfig, model_kwargs: dict):
+        self.model, self.config, self.model_kwargs = model, config, model_kwargs
+        self.outputs: Any = None
+
+    def __call__(self, input_ids: torch.LongTensor) -> torch.Tensor:
+        if self.outputs is None:
+            self.outputs = self.model._prefill(input_ids, self.config, self.model_kwargs)
+        else:
+            length = 1 if self.model_kwargs["use_cache"] else None
+            inputs = self.model.prepare_inputs_for_generation(
+                input_ids, next_sequence_length=length, **self.model_kwargs
+            )
+            self.outputs = self.model(**inputs, return_dict=True)
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.outputs, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.outputs.logits[:, -1]
+
+    def cache(self) -> Cache | None:
+        return self.model_kwargs.get("past_key_values")
+
+    def reorder(self, rows: torch.Tensor):
+        """Row i goes on from row `rows[i]`: [B * n]."""
+        if (cache := self.model_kwargs.get("past_key_values")) is not None:
+            self.model._reorder_cache(cache, rows)

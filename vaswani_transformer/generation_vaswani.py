@@ -6,28 +6,20 @@ Shapes: B sentences, n beams, r hypotheses returned for each sentence, S source 
 """
 
 import copy
-from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import (
-    GenerationConfig,
-    GenerationMixin,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
-from transformers.cache_utils import Cache, EncoderDecoderCache
-from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput, logits_process
-from transformers.generation import stopping_criteria as library_criteria
+from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList, StoppingCriteriaList
+from transformers.cache_utils import EncoderDecoderCache
 from transformers.generation.configuration_utils import GenerationMode
 
-from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
-from .decoding_vaswani import DecoderStep, can_step
+from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, length_penalty
+from .decoding_vaswani import DecoderStep, ModelStep, can_step
 from .greedy_search_vaswani import GreedySearch
+from .limits_vaswani import ANY_ROW, MINIMUM, NeverPad, NoEndYet, SourceLengthLimit, keep_limits
+from .outputs_vaswani import Record, VaswaniBeamOutput, VaswaniGreedyOutput
 from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
 
 
@@ -39,159 +31,6 @@ SEARCHES = {  # that go through `_sample` and `_beam_search` below
 }
 RETURN_CACHE = ContextVar("return_cache", default=True)
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
-
-
-# Limits -------------------------------------------------------------------------------------------------------------
-
-
-class SourceLengthLimit(StoppingCriteria):
-    """Ends a sentence at its own limit, whatever the limits of its batch mates: limits [B], in tokens."""
-
-    def __init__(self, limits: torch.Tensor):
-        self.limits = limits
-
-    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
-        rows = input_ids.shape[0] // self.limits.shape[0]
-        return input_ids.shape[1] > self.limits.to(input_ids.device).repeat_interleave(rows)
-
-
-class NeverPad(LogitsProcessor):
-    """Keeps padding from being produced: scores [rows, V]."""
-
-    def __init__(self, pad_token_id: int):
-        self.pad_token_id = pad_token_id
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        return scores.index_fill(-1, torch.tensor([self.pad_token_id], device=scores.device), float("-inf"))
-
-
-MINIMUM = logits_process.MinLengthLogitsProcessor, logits_process.MinNewTokensLengthLogitsProcessor
-
-
-class NoEndYet(LogitsProcessor):
-    """The library's least number of tokens, which it looks after with copies of all scores to the end."""
-
-    def __init__(self, processor: LogitsProcessor):
-        self.processor = processor
-        least = getattr(processor, "min_length", None)
-        self.length = processor.prompt_length_to_skip + processor.min_new_tokens if least is None else least
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        return self.processor(input_ids, scores) if input_ids.shape[1] < self.length else scores
-
-
-ANY_ROW = (
-    NoEndYet,
-    SourceLengthLimit,
-    NeverPad,
-    library_criteria.EosTokenCriteria,
-    library_criteria.MaxLengthCriteria,
-    library_criteria.MaxTimeCriteria,
-    logits_process.SequenceBiasLogitsProcessor,  # and with it `bad_words_ids`
-    logits_process.SuppressTokensLogitsProcessor,
-    logits_process.RepetitionPenaltyLogitsProcessor,
-    logits_process.NoRepeatNGramLogitsProcessor,
-    logits_process.ForcedEOSTokenLogitsProcessor,
-    logits_process.LogitNormalization,
-)
-
-
-def keep_limits(criteria: StoppingCriteriaList, sentences: torch.Tensor):
-    """Goes on with the limits of these sentences: indices [b]."""
-    for i, criterion in enumerate(criteria):
-        if isinstance(criterion, SourceLengthLimit):
-            criteria[i] = SourceLengthLimit(criterion.limits[sentences.to(criterion.limits.device)])
-
-
-# The model's own forward ---------------------------------------------------------------------------------------------
-
-
-class ModelStep:
-    """The model's own `forward` and the library's caches, where a `DecoderStep` cannot take their place.
-
-    All tokens so far, [B * n, T] -> logits of the next, [B * n, V]; `outputs` holds what else the model gave.
-    """
-
-    def __init__(self, model: "VaswaniGenerationMixin", config: GenerationConfig, model_kwargs: dict):
-        self.model, self.config, self.model_kwargs = model, config, model_kwargs
-        self.outputs: Any = None
-
-    def __call__(self, input_ids: torch.LongTensor) -> torch.Tensor:
-        if self.outputs is None:
-            self.outputs = self.model._prefill(input_ids, self.config, self.model_kwargs)
-        else:
-            length = 1 if self.model_kwargs["use_cache"] else None
-            inputs = self.model.prepare_inputs_for_generation(
-                input_ids, next_sequence_length=length, **self.model_kwargs
-            )
-            self.outputs = self.model(**inputs, return_dict=True)
-        self.model_kwargs = self.model._update_model_kwargs_for_generation(
-            self.outputs, self.model_kwargs, is_encoder_decoder=True
-        )
-        return self.outputs.logits[:, -1]
-
-    def cache(self) -> Cache | None:
-        return self.model_kwargs.get("past_key_values")
-
-    def reorder(self, rows: torch.Tensor):
-        """Row i goes on from row `rows[i]`: [B * n]."""
-        if (cache := self.model_kwargs.get("past_key_values")) is not None:
-            self.model._reorder_cache(cache, rows)
-
-
-# What a search returns --------------------------------------------------------------------------------------------
-
-
-@dataclass
-class VaswaniBeamOutput(GenerateBeamEncoderDecoderOutput):
-    """The library's output of beam search, always with `sequences_scores`, and with each token's log-probability.
-
-    token_log_probs (`torch.FloatTensor` of shape `(B * r, tokens after the prompt)`):
-        What the search added to log P for each token, 0 after the end. Their sum is log P; divided by the length
-        penalty it is the hypothesis's entry of `sequences_scores` `(B * r,)`.
-    """
-
-    token_log_probs: torch.FloatTensor | None = None
-
-
-@dataclass
-class VaswaniGreedyOutput(GenerateEncoderDecoderOutput):
-    """The library's output of greedy search and sampling, with the scores of a `VaswaniBeamOutput`."""
-
-    sequences_scores: torch.FloatTensor | None = None
-    token_log_probs: torch.FloatTensor | None = None
-
-
-class Record:
-    """What the caller asked to see of each step of beam search."""
-
-    def __init__(self, config: GenerationConfig):
-        wanted = {
-            "scores": config.output_scores,
-            "logits": config.output_logits,
-            "decoder_attentions": config.output_attentions,
-            "cross_attentions": config.output_attentions,
-            "decoder_hidden_states": config.output_hidden_states,
-        }
-        self.steps = {name: () for name, is_wanted in wanted.items() if is_wanted and config.return_dict_in_generate}
-
-    def add(self, outputs: Mapping, logits: torch.Tensor, scores: torch.Tensor):
-        """Of a step: what the model gave, its logits [B * n, V], and the scores [B * n, V] that the search took."""
-        for name in self.steps:
-            given = {"scores": scores, "logits": logits}.get(name)
-            self.steps[name] += (outputs[name] if given is None else given.float().clone(),)
-
-    def output(self, best: Hypotheses, config: GenerationConfig, model_kwargs: dict, step) -> dict:
-        encoded = model_kwargs["encoder_outputs"]
-        return dict(
-            sequences=best.tokens,
-            sequences_scores=best.scores,
-            token_log_probs=best.log_probs,
-            encoder_attentions=encoded.get("attentions") if config.output_attentions else None,
-            encoder_hidden_states=encoded.get("hidden_states") if config.output_hidden_states else None,
-            past_key_values=step.cache() if RETURN_CACHE.get() else None,
-            **self.steps,
-        )
 
 
 # Generation ----------------------------------------------------------------------------------------------------------
@@ -333,7 +172,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             return best.tokens
         penalty = length_penalty(best.lengths - input_ids.shape[1], config.length_penalty, self.penalty_offset(config))
         best = replace(best, scores=best.scores / penalty)
-        return VaswaniGreedyOutput(**record.output(best, config, model_kwargs, step))
+        cache = step.cache() if RETURN_CACHE.get() else None
+        return VaswaniGreedyOutput(**record.output(best, config, model_kwargs, cache))
 
     def _beam_search(
         self,
@@ -367,7 +207,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         best = search.best(config.num_return_sequences)
         if not config.return_dict_in_generate:
             return best.tokens
-        return VaswaniBeamOutput(**record.output(best, config, model_kwargs, step), beam_indices=best.rows)
+        cache = step.cache() if RETURN_CACHE.get() else None
+        return VaswaniBeamOutput(**record.output(best, config, model_kwargs, cache), beam_indices=best.rows)
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         """As the library's, but for the usual cache: a `DecoderStep` has its own, and the model makes it if needed."""
