@@ -1,5 +1,6 @@
 """Ways of generating other than beam search: sampling, given starts, constraints, streaming, assisted decoding."""
 
+import copy
 from threading import Thread
 
 import pytest
@@ -211,3 +212,39 @@ def test_assistance_the_library_refuses():
         MODEL.generate(BATCH[:1], **options, cache_implementation="static")
     with pytest.raises(ValueError, match="different tokenizers"):
         MODEL.generate(BATCH[:1], assistant_model=ending_model(8, vocab_size=20))
+
+
+# What may not be passed by --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [{}, PAPER], ids=["greedy", "beam"])
+def test_who_watches_or_replaces_the_decoder_is_heard(mode):
+    """Generation goes through the model's own forward where a subclass, a hook or a patch has something to say."""
+    source, calls = BATCH[:1], []
+
+    class Counting(type(MODEL)):
+        def forward(self, *args, **kwargs):
+            calls.append("subclass")
+            return super().forward(*args, **kwargs)
+
+    def patched(model):
+        forward = model.model.decoder.forward
+        model.model.decoder.forward = lambda *args, **kwargs: calls.append("patch") or forward(*args, **kwargs)
+
+    def hooked(model):
+        norm = model.model.decoder.layers[0].self_attn_norm
+        norm.register_forward_hook(lambda *_: calls.append("hook"))
+
+    def watched(model):
+        projection = model.model.decoder.layers[0].self_attn.out_proj
+        projection.register_forward_hook(lambda *_: calls.append("linear"))
+
+    expected = MODEL.generate(source, **mode)
+    for name, change in (("patch", patched), ("hook", hooked), ("linear", watched)):
+        model = copy.deepcopy(MODEL)
+        change(model)
+        assert torch.equal(model.generate(source, **mode), expected) and set(calls) == {name}
+        calls.clear()
+    model = copy.deepcopy(MODEL)
+    model.__class__ = Counting
+    assert torch.equal(model.generate(source, **mode), expected) and set(calls) == {"subclass"}
