@@ -44,6 +44,8 @@ class DecoderStep:
         num_beams: n.
     """
 
+    outputs: dict = {}  # of a `ModelStep`, what it gives besides logits
+
     def __init__(
         self, model: nn.Module, memory: torch.Tensor, memory_mask: torch.Tensor | None = None, num_beams: int = 1
     ):
@@ -61,11 +63,9 @@ class DecoderStep:
         self.own.fill_diagonal_(0.0)  # of the slots of one step a beam sees its own
         self.mask = memory.new_empty(memory.shape[0], 1, num_beams, 0)  # [B, 1, n, L]
         self.positions = memory.new_empty(0, self.config.d_model)
-        self.has_hooks = any(
-            m._forward_hooks or m._forward_pre_hooks for m in decoder.modules()
-        )  # these may ask which row they see
-
-    outputs: dict = {}  # besides logits, nothing is recorded
+        # Hooks may ask which row they see.
+        watched = (*decoder.modules(), *model.lm_head.modules())
+        self.has_hooks = any(module._forward_hooks or module._forward_pre_hooks for module in watched)
 
     def __call__(self, input_ids: torch.Tensor) -> torch.Tensor:
         for tokens in input_ids[:, self.length :].unbind(dim=1):  # one, but for the first call

@@ -214,7 +214,9 @@ class VaswaniGenerationMixin(GenerationMixin):
         """As the library's, but for the usual cache: a `DecoderStep` has its own, and the model makes it if needed."""
         is_usual = generation_config.cache_implementation is None and model_kwargs.get("past_key_values") is None
         if not (is_usual and generation_mode in SEARCHES):
-            super()._prepare_cache_for_generation(generation_config, model_kwargs, generation_mode, *args, **kwargs)
+            return super()._prepare_cache_for_generation(
+                generation_config, model_kwargs, generation_mode, *args, **kwargs
+            )
 
     def _can_step(self, generation_config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
         """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
@@ -240,7 +242,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _can_drop(self, step: DecoderStep, config: GenerationConfig, processors, criteria) -> bool:
         """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
         asks = config.return_dict_in_generate and (config.output_scores or config.output_logits or RETURN_CACHE.get())
-        return not (asks or step.has_hooks) and all(isinstance(x, ANY_ROW) for x in (*processors, *criteria))
+        return not (asks or step.has_hooks) and all(type(x) in ANY_ROW for x in (*processors, *criteria))
 
     def _fill(self, config: GenerationConfig) -> int:
         """The token after an end: padding, else an end."""

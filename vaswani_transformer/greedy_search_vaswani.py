@@ -42,7 +42,7 @@ class GreedySearch:
         if self.do_sample:
             token = torch.multinomial(scores.softmax(dim=-1), 1)  # [b, 1]
         else:
-            token = best_tokens(scores.unsqueeze(1), 1)[1]  # argmax, in an eighth of its time
+            token = best_tokens(scores.unsqueeze(1), 1)[1]  # argmax, but faster
         if self.log_probs is not None:
             log_prob = log_probs.gather(-1, token).masked_fill(~self.runs.unsqueeze(-1), 0.0)
             self.log_probs = torch.cat((self.log_probs, log_prob), dim=-1)
@@ -63,7 +63,7 @@ class GreedySearch:
         self.log_probs = None if self.log_probs is None else self.log_probs[rows]
         return rows
 
-    def best(self, count: int = 1) -> Hypotheses:
+    def best(self) -> Hypotheses:
         """The sequences of all sentences, [B, L]."""
         groups = [*self.dropped, (self.sentences, self.input_ids, self.log_probs)]
         size = sum(len(sentences) for sentences, _, _ in groups)

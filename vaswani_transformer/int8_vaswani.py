@@ -99,7 +99,8 @@ class Int8Linear(Int8Weight):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.is_fast():
-            return nn.functional.linear(x, self.dequantized().to(x.dtype), self.bias)
+            bias = None if self.bias is None else self.bias.to(x.dtype)
+            return nn.functional.linear(x, self.dequantized().to(x.dtype), bias)
         return self.product(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], -1).to(x.dtype)
 
     def is_fast(self) -> bool:

@@ -15,7 +15,7 @@ from .generation_vaswani import length_penalty
 from .int8_vaswani import is_int8, quantize
 
 
-# A planned batch: with more, nothing gets faster on the CPUs we measured, and with fewer much gets slower.
+# Of a planned batch: on a CPU about as fast as larger ones, and much faster than single texts (benchmarks/README.md).
 MOST_TEXTS, MOST_TOKENS = 64, 2048
 
 
@@ -158,10 +158,12 @@ class TranslationPipeline(Pipeline):
             return
         lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
         order = sorted(range(len(texts)), key=lambda i: -lengths[i])
-        while order:
-            size = batch_size or min(MOST_TEXTS, max(1, MOST_TOKENS // max(1, lengths[order[0]])))
-            yield order[:size]
-            order = order[size:]
+        start = 0
+        while start < len(order):
+            longest = max(1, lengths[order[start]])
+            size = batch_size or min(MOST_TEXTS, max(1, MOST_TOKENS // longest))
+            yield order[start : start + size]
+            start += size
 
     def _sanitize_parameters(
         self,

@@ -62,7 +62,7 @@ def translate(
             check_n_best(n_best, beams)
         if not text and not input and sys.stdin.isatty():
             err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
-        window = LINES_OF_A_FILE if input else ARRIVING_LINES
+        window = max(LINES_OF_A_FILE, batch_size or 0) if input else batch_size or ARRIVING_LINES
         bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
         written = 0
         with open_output(output) as target, progress_bar(total, bar_shown) as progress:
