@@ -15,7 +15,7 @@ from .generation_vaswani import length_penalty
 from .int8_vaswani import is_int8, quantize
 
 
-# Of a planned batch: on a CPU about as fast as larger ones, and much faster than single texts (benchmarks/README.md).
+# Of a planned batch: on a CPU much faster than single texts (benchmarks/README.md).
 MOST_TEXTS, MOST_TOKENS = 64, 2048
 
 
