@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 
 IMPOSSIBLE = float("-inf")
@@ -61,6 +62,15 @@ class Hypotheses:
         if self.log_probs is None:
             return replace(self, tokens=tokens)
         return replace(self, tokens=tokens, log_probs=append(self.log_probs, log_prob), rows=append(self.rows, row))
+
+    def padded(self, places: int, fill: int) -> "Hypotheses":
+        """Longer by so many places after the end."""
+        pad = nn.functional.pad
+        tokens = pad(self.tokens, (0, places), value=fill)
+        if self.log_probs is None:
+            return replace(self, tokens=tokens)
+        log_probs, rows = pad(self.log_probs, (0, places)), pad(self.rows, (0, places), value=-1)
+        return replace(self, tokens=tokens, log_probs=log_probs, rows=rows)
 
 
 def pick(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -198,9 +208,7 @@ class BeamSearch:
         groups = [*self.dropped, (self.sentences, self.finished)]
         width = self.finished.tokens.shape[-1]
         for i, (_, finished) in enumerate(groups):
-            for _ in range(width - finished.tokens.shape[-1]):
-                finished = finished.grown(self.fill, 0.0, -1)
-            groups[i] = groups[i][0], finished
+            groups[i] = groups[i][0], finished.padded(width - finished.tokens.shape[-1], self.fill)
         order = torch.cat([sentences for sentences, _ in groups]).argsort()
         fields = [name for name, x in vars(self.finished).items() if x is not None]
         whole = {name: torch.cat([getattr(finished, name) for _, finished in groups]) for name in fields}

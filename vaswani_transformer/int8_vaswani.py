@@ -13,7 +13,9 @@ Shapes: R rows of a product, V rows of an embedding.
 
 import functools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -87,20 +89,23 @@ class Int8Embedding(Int8Weight):
 class Int8Linear(Int8Weight):
     """x W^T + b for an int8 matrix W: x [..., in] -> [..., out], in the floating type of x.
 
-    On a CPU without int8 products, and on other devices, W is taken for the floating numbers that it stands for.
+    On a CPU without int8 products, on other devices, and for gradients of x, W is taken for the floating numbers that
+    it stands for.
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool, device: torch.device | str | None = None):
         super().__init__(out_features, in_features, device)
         self.in_features, self.out_features = in_features, out_features
         self.bias = nn.Parameter(torch.empty(out_features, device=device), requires_grad=False) if bias else None
-        self.packed: tuple[torch.Tensor, ...] | None = None
-        self.packed_from: tuple[int, int | None] | None = None
+        self.prepared: Any = None
+        self.prepared_from: tuple[int, int | None] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.is_fast():
+        needs_gradient = x.requires_grad and torch.is_grad_enabled()
+        if needs_gradient or not self.is_fast():
+            weight = self.dequantized() if needs_gradient else self.prepare(self.dequantized)
             bias = None if self.bias is None else self.bias.to(x.dtype)
-            return nn.functional.linear(x, self.dequantized().to(x.dtype), bias)
+            return nn.functional.linear(x, weight.to(x.dtype), bias)
         return self.product(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], -1).to(x.dtype)
 
     def is_fast(self) -> bool:
@@ -112,7 +117,7 @@ class Int8Linear(Int8Weight):
         Each row of x becomes numbers q from 0 to 255: x = q * step + lowest. So x W^T is `step` times the product of
         whole numbers q W^T, and `lowest` times the sums of W's rows.
         """
-        weight, weight_scale, zeros, sums = self.pack()
+        weight, weight_scale, zeros, sums = self.prepare(self.packed)
         rows = torch.ops.quantized.embedding_bag_byte_prepack(x)  # q, then step and lowest, as the bytes of two floats
         q, ranges = rows[:, : self.in_features].contiguous(), rows[:, self.in_features :]
         if self.in_features % 4:  # floats cannot begin there
@@ -125,18 +130,21 @@ class Int8Linear(Int8Weight):
         y = y.mul_(step) if self.bias is None else torch.addcmul(self.bias, y, step, out=y)
         return y.addr_(lowest, sums)
 
-    def pack(self) -> tuple[torch.Tensor, ...]:
-        """W in the order in which the CPU wants it, and what else a product needs; made once."""
+    def packed(self) -> tuple[torch.Tensor, ...]:
+        """W in the order in which the CPU wants it, and what else a product needs."""
+        weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
+        zeros = torch.zeros(self.out_features, dtype=torch.int8)
+        return weight, self.weight_scale, zeros, self.weight.sum(dim=-1, dtype=torch.float32) * self.weight_scale
+
+    def prepare(self, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for the weights as they are."""
         stamp = self.weight.data_ptr(), None if self.weight.is_inference() else self.weight._version
-        if self.packed is None or self.packed_from != stamp:
-            weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
-            zeros = torch.zeros(self.out_features, dtype=torch.int8)
-            sums = self.weight.sum(dim=-1, dtype=torch.float32) * self.weight_scale
-            self.packed, self.packed_from = (weight, self.weight_scale, zeros, sums), stamp
-        return self.packed
+        if self.prepared_from != stamp:
+            self.prepared, self.prepared_from = make(), stamp
+        return self.prepared
 
     def __getstate__(self) -> dict:
-        return {**vars(self), "packed": None}  # what is packed cannot be copied
+        return {**vars(self), "prepared": None, "prepared_from": None}  # what is packed cannot be copied
 
 
 # Models --------------------------------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ class Int8Quantizer(HfQuantizer):
         if not has_int8_products():
             logger.warning(
                 "This CPU has no instructions for int8 products (AVX512-VNNI, AVX-VNNI or AMX): the model works, but "
-                "slower than in float32. Use dtype='float32' here."
+                "takes the time and the memory of float32."
             )
 
     def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
@@ -237,8 +245,9 @@ class Int8Quantizer(HfQuantizer):
         for parent in list(model.modules()):
             for name, module in list(parent.named_children()):
                 if isinstance(module, Int8Weight):
-                    weight = made.setdefault(id(module.weight), nn.Parameter(module.dequantized().to(dtype)))
-                    setattr(parent, name, float_of(module, weight))
+                    if id(module.weight) not in made:
+                        made[id(module.weight)] = nn.Parameter(module.dequantized().to(dtype))
+                    setattr(parent, name, float_of(module, made[id(module.weight)]))
         for module in model.modules():
             for name in ("_tied_weights_keys", "all_tied_weights_keys"):
                 if tied := getattr(module, name, None):

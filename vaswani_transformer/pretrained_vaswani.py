@@ -76,12 +76,15 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         With `tie_word_embeddings=False` each matrix begins as a copy of the one that is stored.
         """
         path = pretrained_model_name_or_path
-        if is_int8(kwargs.get("dtype")):
-            kwargs = {"quantization_config": Int8Config(), **kwargs, "dtype": torch.float32}
-        if path is None or not is_untied(kwargs):
+        is_to_be_int8 = is_int8(kwargs.get("dtype"))
+        if path is None or not (is_to_be_int8 or is_untied(kwargs)):
             return super().from_pretrained(path, *args, **kwargs)
         stored = VaswaniConfig.from_pretrained(path, **{name: kwargs[name] for name in WHERE if name in kwargs})
-        if stored.share_embeddings == "none":
+        if is_to_be_int8:
+            kwargs["dtype"] = torch.float32
+            if not getattr(stored, "quantization_config", None):
+                kwargs.setdefault("quantization_config", Int8Config())
+        if not is_untied(kwargs) or stored.share_embeddings == "none":
             return super().from_pretrained(path, *args, **kwargs)
         for name in ("tie_word_embeddings", "share_embeddings"):
             kwargs.pop(name, None)

@@ -41,6 +41,8 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
         raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
         raise ConversionError.of(f"{checkpoint} lacks weights", missing)
+    if getattr(model, "is_quantized", False):
+        model = model.dequantize(torch.float32)
     if not (folder / "tokenizer_config.json").is_file():
         return model.eval(), None
     try:

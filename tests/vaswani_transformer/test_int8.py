@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from transformers import AutoModelForSeq2SeqLM, pipeline
+from typer.testing import CliRunner
 
-from vaswani_transformer import Int8Config, LoadingError, checkpoint_path, int8_vaswani, load, quantize
+from vaswani_transformer import Int8Config, LoadingError, checkpoint_path, commands, int8_vaswani, load, quantize
 from vaswani_transformer.int8_vaswani import Int8Embedding, Int8Linear, Int8Weight, quantize_rows
 
 
@@ -171,24 +173,54 @@ def test_the_pipeline_takes_it(dtype):
     assert translate(TEXTS) == exact(TEXTS)
 
 
-def test_a_saved_checkpoint_stays_in_int8_unless_another_dtype_is_wanted(tmp_path):
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    """mini-en-de, saved in int8."""
+    folder = tmp_path_factory.mktemp("int8")
     model, tokenizer = load(checkpoint_path("mini-en-de"), dtype="int8")
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_checkpoint_stays_in_int8_unless_another_dtype_is_wanted(saved):
     half = Path(checkpoint_path("mini-en-de"), "model.safetensors").stat().st_size  # in bfloat16
-    assert (tmp_path / "model.safetensors").stat().st_size < 0.52 * half
-    assert isinstance(load(tmp_path)[0].lm_head, Int8Linear)
-    widened, _ = load(tmp_path, dtype="float32")
+    assert (saved / "model.safetensors").stat().st_size < 0.52 * half
+    assert isinstance(load(saved)[0].lm_head, Int8Linear)
+    widened, _ = load(saved, dtype="float32")
     assert type(widened.lm_head) is nn.Linear and widened.dtype == torch.float32
     assert not getattr(widened.config, "quantization_config", None)
 
 
-def test_a_damaged_int8_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("dtype", ["auto", "int8", "float32", "bfloat16"])
+def test_the_command_takes_a_saved_checkpoint(saved, dtype):
+    result = CliRunner().invoke(commands.app, ["translate", "--checkpoint", str(saved), "--dtype", dtype, *TEXTS])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        r["translation_text"] for r in pipeline("translation", model=str(saved))(TEXTS)
+    ]
+
+
+def test_a_saved_checkpoint_goes_to_other_runtimes(saved, tmp_path):
+    pytest.importorskip("ctranslate2")
+    from conversion.runtimes import ctranslate2
+
+    ctranslate2.export(str(saved), tmp_path / "out")  # which compares the scores
+    assert (tmp_path / "out" / "model.bin").is_file()
+
+
+def test_gradients_pass_through(with_instructions):
+    """Of the inputs, for whoever asks what an output depends on, or trains adapters."""
+    layer = int8_layer(torch.randn(5, 8), torch.randn(5))
+    x = torch.randn(3, 8, requires_grad=True)
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, layer.dequantized().sum(dim=0).expand(3, -1))
+
+
+def test_a_damaged_int8_checkpoint_is_refused(saved, tmp_path):
     from safetensors.torch import load_file, save_file
 
-    model, tokenizer = load(checkpoint_path("mini-en-de"), dtype="int8")
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     weights = load_file(tmp_path / "model.safetensors")
     weights.pop("model.decoder.layers.0.feed_forward.fc1.weight_scale")
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})

@@ -227,6 +227,6 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
         pipeline = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
     except (RuntimeError, ValueError) as error:  # the device can be out of memory
         raise Failure(str(error).partition("\n")[0]) from error
-    if dtype == "auto" and pipeline.device.type == "cpu":
-        pipeline.model.float()  # of an int8 checkpoint what is not int8
+    if dtype == "auto" and pipeline.device.type == "cpu" and not getattr(model, "is_quantized", False):
+        model.float()
     return pipeline
