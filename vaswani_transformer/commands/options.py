@@ -127,8 +127,17 @@ Threads = Annotated[
     int | None,
     typer.Option(
         "--threads", parser=whole_number, metavar="N", rich_help_panel=MODEL,
-        help="CPU threads. Give fewer than there are cores if other programs are busy. "
-        "[dim]\\[default: all cores][/]",
+        help="CPU threads of each process. Give fewer than there are cores if other programs are busy. "
+        "[dim]\\[default: all cores, shared out][/]",
+    ),
+]  # fmt: skip
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--processes", parser=whole_number, metavar="N", rich_help_panel=MODEL,
+        help="Processes that share the lines of --input, each with a model of its own and its share of the cores. "
+        "[dim]\\[default: 1][/]",
+        show_default=False,
     ),
 ]  # fmt: skip
 Beams = Annotated[

@@ -1,14 +1,16 @@
 """`vaswani translate`: texts, a file or standard input, line by line."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from .. import catalogue
-from . import options
+from . import options, workers
 from .console import Failure, err, failures_are_messages, report_error, say, warn
 from .lines import check_output, format_records, interrupts_held, open_lines, open_output, progress_bar, windows
 
@@ -31,6 +33,7 @@ def translate(
     dtype: options.DType = "auto",
     batch_size: options.BatchSize = None,
     threads: options.Threads = None,
+    processes: options.Processes = 1,
     beams: options.Beams = None,
     alpha: options.Alpha = None,
 ):
@@ -49,6 +52,8 @@ def translate(
             "The output file is the same as the input file. Choose another name.", param_hint="--output"
         )
     check_n_best(n_best, beams)
+    if processes > 1:
+        threads = check_processes(processes, input, threads)
     settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
     settings = {name: value for name, value in settings.items() if value is not None}
 
@@ -56,24 +61,25 @@ def translate(
         source = choose(checkpoint, to)
         check_output(output)
         lines, total = open_lines(text, input)
-        translator = Translator(source, device, dtype, threads, batch_size, longest_line, settings)
+        translator = Translator((source, device, dtype, threads), batch_size, longest_line, settings, processes)
         beams = beams or translator.pipeline.model.generation_config.num_beams or 1
         if isinstance(beams, int):  # `generate` refuses what a generation_config.json may have in its place
             check_n_best(n_best, beams)
         if not text and not input and sys.stdin.isatty():
             err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
-        window = max(LINES_OF_A_FILE, batch_size or 0) if input else batch_size or ARRIVING_LINES
+        window = batch_size or ARRIVING_LINES
+        if input:
+            window = max(window, min(LINES_OF_A_FILE, (total or LINES_OF_A_FILE) // processes))
         bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
         written = 0
         with open_output(output) as target, progress_bar(total, bar_shown) as progress:
             try:
-                for batch in windows(lines, window):
-                    results = translator.translate(batch, first_line=written + 1, progress=progress)
+                for results in translator.translate(windows(lines, window), progress):
                     translations = [format_records(written + i, r, n_best, scores) for i, r in enumerate(results, 1)]
                     with interrupts_held():
                         target.write("".join(translations))
                         target.flush()
-                        written += len(batch)
+                        written += len(results)
             except KeyboardInterrupt:
                 if output:
                     say(f"{output} holds the translations of the first {written} lines.", "bold yellow", "interrupted")
@@ -90,6 +96,15 @@ def check_n_best(n_best: int, beams: int | None):
             f"Use --beams {n_best}.",
             param_hint="--n-best",
         )
+
+
+def check_processes(processes: int, input: Path | None, threads: int | None) -> int:
+    """Threads of each process: by default the cores are shared out."""
+    if input is None:
+        raise typer.BadParameter(
+            "Several processes share the lines of a file: give it by --input.", param_hint="--processes"
+        )
+    return threads or max(1, (os.cpu_count() or 1) // processes)
 
 
 def choose(checkpoint: str | None, to: str | None) -> str:
@@ -115,23 +130,18 @@ def choose(checkpoint: str | None, to: str | None) -> str:
 
 
 class Translator:
-    """A loaded model with the options of one command."""
+    """A loaded model with the options of one command.
 
-    def __init__(
-        self,
-        source: str,
-        device: str | None,
-        dtype: str,
-        threads: int | None,
-        batch_size: int | None,
-        longest_line: int,
-        settings: dict,
-    ):
-        about = catalogue.read_about(Path(source))
-        self.name = about.name if about else source
+    Args:
+        model: The arguments of `load_pipeline`.
+    """
+
+    def __init__(self, model: tuple, batch_size: int | None, longest_line: int, settings: dict, processes: int = 1):
+        self.model, self.batch_size, self.settings, self.processes = model, batch_size, settings, processes
+        about = catalogue.read_about(Path(model[0]))
+        self.name = about.name if about else model[0]
         with err.status(f"Loading {self.name}") if err.is_terminal else nullcontext():
-            self.pipeline = load_pipeline(source, device, dtype, threads)
-        self.batch_size, self.settings = batch_size, settings
+            self.pipeline = load_pipeline(*model)
         config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
         self.remedy = "Split it, or raise the limit with --max-source-length."
@@ -140,29 +150,35 @@ class Translator:
         if positions is not None and positions < longest_line:
             self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
             self.remedy = "Split it."
-        self.long_lines = self.refused_lines = 0
+        self.lines_read = self.long_lines = self.refused_lines = 0
 
-    def translate(self, lines: list[str], first_line: int, progress: Callable[[int], object]) -> list[list[dict]]:
-        """Lines -> for each the pipeline's records, best first; a line that is too long counts as empty.
+    def translate(self, windows: Iterable[list[str]], progress: Callable[[int], object]) -> Iterator[list[list[dict]]]:
+        """Lists of lines -> for each line the pipeline's records, best first; one that is too long counts as empty.
 
         Raises:
-            Failure: the search settings of the checkpoint are not usable.
+            Failure: the search settings of the checkpoint are not usable, or a process was killed.
         """
-        texts = self.without_long_lines(lines, first_line)
+        texts = map(self.without_long_lines, windows)
         try:
-            results = self.pipeline.translate(texts, self.batch_size, progress, **self.settings)
+            if self.processes == 1:
+                yield from map(TextTranslator(self.pipeline, self.batch_size, self.settings, progress), texts)
+                return
+            with workers.started(self.processes, load_translator, self.model, self.batch_size, self.settings) as pool:
+                submit = partial(pool.submit, workers.run)
+                for results in workers.in_order(submit, texts, self.processes * workers.AHEAD):
+                    progress(len(results))
+                    yield results
         except ValueError as error:
             raise Failure(f"{self.name} cannot translate: {error}") from error
-        return [records if text.strip() else records[:1] for text, records in zip(texts, results, strict=True)]
 
-    def without_long_lines(self, lines: list[str], first_line: int) -> list[str]:
+    def without_long_lines(self, lines: list[str]) -> list[str]:
         """The lines, with "" for those over the limit; says which are longer than the limit or the training data."""
         # No token spans this many characters on average: a longer line is too long, and only its start is looked at.
         characters = 64 * self.longest_line
         starts = [line[:characters] for line in lines]
         lengths = [len(ids) for ids in self.pipeline.tokenizer(starts, verbose=False)["input_ids"]]
         texts = []
-        for number, line, length in zip(range(first_line, first_line + len(lines)), lines, lengths, strict=True):
+        for number, (line, length) in enumerate(zip(lines, lengths, strict=True), self.lines_read + 1):
             if length > self.longest_line or len(line) > characters:
                 self.refused_lines += 1
                 size = f"{length:,} tokens" if len(line) <= characters else f"{len(line):,} characters"
@@ -174,6 +190,7 @@ class Translator:
             elif length > self.trained_length:
                 self.warn_about_length(number, length)
             texts.append(line)
+        self.lines_read += len(lines)
         return texts
 
     def warn_about_length(self, number: int, length: int):
@@ -187,6 +204,24 @@ class Translator:
     def summarise_warnings(self):
         if self.long_lines > WARNINGS_SHOWN:
             warn(f"{self.long_lines} lines were longer than {self.trained_length} tokens.")
+
+
+class TextTranslator:
+    """Texts -> for each the pipeline's records; an empty one has no second best."""
+
+    def __init__(
+        self, pipeline, batch_size: int | None, settings: dict, progress: Callable[[int], object] | None = None
+    ):
+        self.pipeline, self.batch_size, self.settings, self.progress = pipeline, batch_size, settings, progress
+
+    def __call__(self, texts: list[str]) -> list[list[dict]]:
+        results = self.pipeline.translate(texts, self.batch_size, self.progress, **self.settings)
+        return [records if text.strip() else records[:1] for text, records in zip(texts, results, strict=True)]
+
+
+def load_translator(model: tuple, batch_size: int | None, settings: dict) -> TextTranslator:
+    """In a process of its own; `model` holds the arguments of `load_pipeline`."""
+    return TextTranslator(load_pipeline(*model), batch_size, settings)
 
 
 def cpu_for_int8(device: str | None) -> str:

@@ -357,8 +357,9 @@ class Upper:
     refused_lines = 0
     def __init__(self, *arguments):
         self.pipeline = N(model=N(generation_config=N(num_beams=4)))
-    def translate(self, lines, **kwargs):
-        return [[{"translation_text": line.upper()}] for line in lines]
+    def translate(self, windows, progress):
+        for lines in windows:
+            yield [[{"translation_text": line.upper()}] for line in lines]
     def summarise_warnings(self):
         pass
 

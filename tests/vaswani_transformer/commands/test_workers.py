@@ -1,0 +1,130 @@
+"""`vaswani translate --processes`: what is shared out, in which order it comes back, and how processes end."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+import speaker
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+
+from vaswani_transformer.commands import workers
+from vaswani_transformer.commands.console import Failure
+
+
+ROOT = Path(__file__).parents[3]
+
+
+# In order ------------------------------------------------------------------------------------------------------------
+
+
+@given(delays=st.lists(st.integers(0, 5), max_size=30), ahead=st.integers(1, 6))
+def test_results_keep_their_order_and_few_items_are_taken_in_advance(delays, ahead):
+    given_back, taken = 0, 0
+
+    def items():
+        nonlocal taken
+        for i, delay in enumerate(delays):
+            taken += 1
+            assert taken - given_back <= ahead, "a file of any length must fit into memory"
+            yield i, delay
+
+    def submit(item) -> Future:
+        future = Future()
+        threading.Timer(item[1] / 1000, future.set_result, [item[0]]).start()
+        return future
+
+    for i, result in enumerate(workers.in_order(submit, items(), ahead)):
+        assert result == i
+        given_back += 1
+    assert given_back == len(delays)
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def light_processes(monkeypatch):
+    """A process that takes itself for the command imports torch only when it has to."""
+    monkeypatch.setattr(sys, "argv", ["vaswani"])
+
+
+def test_every_process_loads_for_itself_and_all_work():
+    with workers.started(2, speaker.load, "so") as pool:
+        given = [[f"{i}a", f"{i}b"] for i in range(40)]
+        results = list(workers.in_order(lambda texts: pool.submit(workers.run, texts), given, 4))
+    assert [[r["translation_text"] for [r] in result] for result in results] == [[f"so {t}" for t in x] for x in given]
+    processes = {record["process"] for result in results for [record] in result}
+    assert len(processes) <= 2 and os.getpid() not in processes
+
+
+def test_a_killed_process_is_a_message():
+    with pytest.raises(Failure, match="use fewer --processes"), workers.started(2, speaker.load, "so") as pool:
+        list(workers.in_order(lambda texts: pool.submit(workers.run, texts), [["a"], ["die"], ["b"], ["c"]], 2))
+
+
+def test_whoever_leaves_does_not_wait():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), workers.started(1, speaker.load, "so") as pool:
+        assert pool.submit(workers.run, ["a"]).result()
+        pool.submit(workers.run, ["wait"])
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < 40
+
+
+def running(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks for processes where Linux lists them")
+def test_processes_end_with_the_one_that_started_them():
+    code = """
+import sys
+sys.argv[0] = "vaswani"
+import time, speaker
+from vaswani_transformer.commands import workers
+if __name__ == "__main__":
+    with workers.started(1, speaker.load, "so") as pool:
+        print(pool.submit(workers.run, ["a"]).result()[0][0]["process"], flush=True)
+        time.sleep(60)
+"""
+    paths = os.pathsep.join([str(Path(speaker.__file__).parent), str(ROOT)])
+    command = [sys.executable, "-c", code]
+    parent = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True)
+    worker = int(parent.stdout.readline())
+    assert running(worker)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while running(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(worker)
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_translated_as_by_one_process(tmp_path):
+    lines = [*PAIRS, "", *PAIRS] * 20
+    (tmp_path / "in").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "vaswani_transformer", "translate", "--checkpoint", str(tiny_checkpoint())]
+    options = ["--processes", "2", "--scores", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([*command, *options], env=environment, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    written = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+    assert [line.partition("\t")[2] for line in written] == [PAIRS.get(line, "") for line in lines]
+
+
+def test_processes_are_for_files(translate):
+    result = translate("--processes", "2", "Hello!")
+    assert result.exit_code == 2 and "give it by --input" in result.stderr
