@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .loading import LoadingError, load
     from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
     from .pipeline_translation import TranslationPipeline, translate_texts
+    from .shortlist_vaswani import Shortlist
     from .tokenization import learn_tokenizer
     from .tokenization_vaswani import VaswaniTokenizer
 
@@ -31,6 +32,7 @@ __all__ = [
     "Inspection",
     "Int8Config",
     "LoadingError",
+    "Shortlist",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",

@@ -101,6 +101,7 @@ class BeamSearch:
         fill: The token after an end.
         do_sample: Whether candidates are drawn by their probabilities, instead of the best being taken.
         records_tokens: Whether the log-probability and the origin of each token are kept.
+        vocabulary: The tokens that log-probabilities are given of, [V]; otherwise they are counted from 0.
     """
 
     def __init__(
@@ -115,7 +116,9 @@ class BeamSearch:
         fill: int = 0,
         do_sample: bool = False,
         records_tokens: bool = False,
+        vocabulary: torch.Tensor | None = None,
     ):
+        self.vocabulary = vocabulary
         self.num_beams, self.max_length, self.prompt_length = num_beams, max_length, prompt.shape[1]
         self.alpha, self.offset, self.early_stopping = alpha, offset, early_stopping
         self.fill, self.do_sample = fill, do_sample
@@ -161,6 +164,7 @@ class BeamSearch:
         choose = draw_tokens if self.do_sample else best_continuations
         log_probs = log_probs.unflatten(0, (-1, self.num_beams))  # [B, n, V]
         scores, parents, tokens, token_log_probs = choose(log_probs, self.running.scores, self.num_candidates)
+        tokens = tokens if self.vocabulary is None else self.vocabulary[tokens]
         grown = self.running.pick(parents).grown(tokens, token_log_probs, parents + self.first_rows)
         return replace(grown, scores=scores, parents=parents)
 

@@ -42,18 +42,24 @@ class DecoderStep:
         memory: [B, S, D], the encoder's output.
         memory_mask: [B, S] with 0 for padding, or nothing.
         num_beams: n.
+        head: Takes the place of the pre-softmax product, if given.
     """
 
     outputs: dict = {}  # of a `ModelStep`, what it gives besides logits
 
     def __init__(
-        self, model: nn.Module, memory: torch.Tensor, memory_mask: torch.Tensor | None = None, num_beams: int = 1
+        self,
+        model: nn.Module,
+        memory: torch.Tensor,
+        memory_mask: torch.Tensor | None = None,
+        num_beams: int = 1,
+        head: Any = None,
     ):
         decoder = model.get_decoder()
         self.embed, self.embedding, self.norm = decoder.embed_tokens, decoder.embedding, decoder.norm
         self.config, self.num_beams, self.length = model.config, num_beams, 0
         self.layers = [LayerStep(layer, memory) for layer in decoder.layers]
-        self.head = product(model.lm_head)
+        self.head = product(model.lm_head) if head is None else head
         self.hidden = torch.finfo(memory.dtype).min
         self.memory_mask = None
         if memory_mask is not None and not memory_mask.all():
@@ -135,6 +141,8 @@ class DecoderStep:
         self.mask = self.mask.index_select(0, sentences)
         if self.memory_mask is not None:
             self.memory_mask = self.memory_mask.index_select(0, sentences)
+        if hasattr(self.head, "keep"):
+            self.head.keep(sentences)
         for layer in self.layers:
             layer.keep(sentences, self.length * self.num_beams)
 

@@ -21,6 +21,7 @@ from .greedy_search_vaswani import GreedySearch
 from .limits_vaswani import ANY_ROW, MINIMUM, NeverPad, NoEndYet, SourceLengthLimit, keep_limits
 from .outputs_vaswani import Record, VaswaniBeamOutput, VaswaniGreedyOutput
 from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
+from .shortlist_vaswani import OnlyShortlisted, Shortlist, ShortProduct
 
 
 SEARCHES = {  # that go through `_sample` and `_beam_search` below
@@ -29,7 +30,9 @@ SEARCHES = {  # that go through `_sample` and `_beam_search` below
     GenerationMode.BEAM_SEARCH,
     GenerationMode.BEAM_SAMPLE,
 }
+# What the library does not hand on, as it knows no such arguments:
 RETURN_CACHE = ContextVar("return_cache", default=True)
+SHORTLIST: ContextVar[OnlyShortlisted | None] = ContextVar("shortlist", default=None)
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
@@ -56,6 +59,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         generation_config: GenerationConfig | None = None,
         stopping_criteria: StoppingCriteriaList | None = None,
         return_cache: bool = True,
+        shortlist: Shortlist | None = None,
         **kwargs,
     ):
         """As `GenerationMixin.generate`, but padding is never produced, and two things are inferred if not given.
@@ -63,10 +67,11 @@ class VaswaniGenerationMixin(GenerationMixin):
         Without an `attention_mask`, source positions that hold the padding token are masked. Without `max_length` or
         `max_new_tokens`, each sentence may become as long as its source plus 50 tokens. Beam search with
         `return_dict_in_generate=True` gives a `VaswaniBeamOutput`, greedy search a `VaswaniGreedyOutput`; with
-        `return_cache=False` it comes without `past_key_values`, and sooner.
+        `return_cache=False` it comes without `past_key_values`, and sooner. With a `shortlist` only its tokens are
+        considered, and probabilities are those among them.
 
         Raises:
-            ValueError: settings cannot be used; the message names all of them.
+            ValueError: settings cannot be used; the message names all of them. Or the shortlist is of another model.
         """
         source = inputs if inputs is not None else kwargs.get("input_ids")
         mask, pad_token_id = kwargs.get("attention_mask"), self.config.pad_token_id
@@ -87,13 +92,21 @@ class VaswaniGenerationMixin(GenerationMixin):
                 generation_config = copy.deepcopy(generation_config)
                 generation_config.max_length = max_length
             stopping_criteria = StoppingCriteriaList([*(stopping_criteria or []), SourceLengthLimit(limits)])
-        token = RETURN_CACHE.set(return_cache)  # the library hands on no argument that it does not know
+        cache_token = RETURN_CACHE.set(return_cache)
+        shortlist_token = SHORTLIST.set(None if shortlist is None else self._only_shortlisted(shortlist, source))
         try:
             return super().generate(
                 inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
             )
         finally:
-            RETURN_CACHE.reset(token)
+            RETURN_CACHE.reset(cache_token)
+            SHORTLIST.reset(shortlist_token)
+
+    def _only_shortlisted(self, shortlist: Shortlist, source: torch.Tensor | None) -> OnlyShortlisted:
+        if source is None or source.is_floating_point():
+            raise ValueError("A shortlist goes by the tokens of the source: give them as `input_ids`.")
+        shortlist.check(self.config.vocab_size, vocab_size := self.lm_head.out_features)
+        return OnlyShortlisted(shortlist.of(source, vocab_size, self.config.pad_token_id))
 
     def _settings(self, generation_config: GenerationConfig | None, arguments: dict) -> dict[str, Any]:
         """What `generate` goes by: its arguments, else the given configuration, else the model's own settings."""
@@ -121,6 +134,8 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _get_logits_processor(self, generation_config: GenerationConfig, *args, **kwargs) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
         processors = LogitsProcessorList([NoEndYet(p) if isinstance(p, MINIMUM) else p for p in processors])
+        if (shortlist := SHORTLIST.get()) is not None:
+            processors.insert(0, shortlist)
         if self.config.pad_token_id is None or generation_config.num_beams > 1:  # `_log_probs` does it for beams
             return processors
         return LogitsProcessorList([NeverPad(self.config.pad_token_id), *processors])
@@ -150,19 +165,20 @@ class VaswaniGenerationMixin(GenerationMixin):
             return super()._sample(
                 input_ids, logits_processor, stopping_criteria, config, synced_gpus, streamer, **model_kwargs
             )
-        record = Record(config)
-        search = GreedySearch(input_ids, self._fill(config), config.do_sample, config.return_dict_in_generate)
-        processors = LogitsProcessorList([p for p in logits_processor if not isinstance(p, NeverPad)])
-        step = self._start_steps(input_ids, model_kwargs)
+        record, (processors, shortlist) = Record(config), split(logits_processor)
+        step = self._start_steps(input_ids, model_kwargs, shortlist)
+        short = None if shortlist is None else step.head
+        records_tokens = config.return_dict_in_generate
+        search = GreedySearch(input_ids, self._fill(config), config.do_sample, records_tokens, vocabulary_of(short))
         drops = step.num_beams == 1 and self._can_drop(step, config, processors, stopping_criteria)
         while not search.is_over:
             logits = step(search.input_ids).float()
-            log_probs = logits.log_softmax(dim=-1) if config.return_dict_in_generate else None
+            log_probs = logits.log_softmax(dim=-1) if records_tokens else None
             scores = logits.clone() if record.steps else logits
-            if self.config.pad_token_id is not None:
+            if self.config.pad_token_id is not None and short is None:
                 scores[:, self.config.pad_token_id] = IMPOSSIBLE
-            scores = processors(search.input_ids, scores)
-            record.add({}, logits, scores)
+            scores = process(search.input_ids, scores, processors, short)
+            record.add({}, logits, scores, short)
             search.step(scores, lambda ids: stopping_criteria(ids, record.steps.get("scores")), log_probs)
             if drops and (rows := search.drop_finished()) is not None:
                 step.keep(rows)
@@ -186,17 +202,23 @@ class VaswaniGenerationMixin(GenerationMixin):
     ) -> torch.LongTensor | VaswaniBeamOutput:
         """Runs the model and `BeamSearch` in turn: input_ids [B * n, L] -> sequences [B * r, L]."""
         config = generation_config
-        search, record = self._start_search(input_ids, config), Record(config)
+        record, (processors, shortlist) = Record(config), split(logits_processor)
+        short, drops = None, False
         if self._can_step(config, synced_gpus, model_kwargs):
-            step = self._start_steps(input_ids, model_kwargs)
-            drops = self._can_drop(step, config, logits_processor, stopping_criteria)
+            step = self._start_steps(input_ids, model_kwargs, shortlist)
+            short = None if shortlist is None else step.head
+            drops = self._can_drop(step, config, processors, stopping_criteria)
         else:
-            step, drops = ModelStep(self, config, model_kwargs), False
+            step = ModelStep(self, config, model_kwargs)
+        search = self._start_search(input_ids, config, vocabulary_of(short))
         while True:
             logits = step(search.input_ids)
             if not search.is_over:
-                log_probs = self._log_probs(logits, search.input_ids, logits_processor, overwrites=not record.steps)
-                record.add(step.outputs, logits, log_probs)
+                if shortlist is not None and short is None:
+                    logits = shortlist(search.input_ids, logits)
+                log_probs = self._log_probs(logits, overwrites=not record.steps, has_padding=short is None)
+                log_probs = process(search.input_ids, log_probs, processors, short)
+                record.add(step.outputs, logits, log_probs, short)
                 step.reorder(search.step(log_probs, lambda ids: stopping_criteria(ids, record.steps.get("scores"))))
                 if drops and (sentences := search.drop_finished()) is not None:
                     step.keep(sentences)
@@ -235,9 +257,12 @@ class VaswaniGenerationMixin(GenerationMixin):
             and (cache is None or cache.get_seq_length() == 0)
         )
 
-    def _start_steps(self, input_ids: torch.LongTensor, model_kwargs: dict) -> DecoderStep:
-        memory = model_kwargs["encoder_outputs"][0]
-        return DecoderStep(self, memory, model_kwargs.get("attention_mask"), len(input_ids) // len(memory))
+    def _start_steps(
+        self, input_ids: torch.LongTensor, model_kwargs: dict, shortlist: OnlyShortlisted | None
+    ) -> DecoderStep:
+        memory, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
+        head = None if shortlist is None else ShortProduct(self.lm_head, shortlist.allowed)
+        return DecoderStep(self, memory, mask, len(input_ids) // len(memory), head)
 
     def _can_drop(self, step: DecoderStep, config: GenerationConfig, processors, criteria) -> bool:
         """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
@@ -249,7 +274,9 @@ class VaswaniGenerationMixin(GenerationMixin):
         ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.tolist()
         return next((i for i in (self.config.pad_token_id, *ends) if i is not None), 0)
 
-    def _start_search(self, input_ids: torch.LongTensor, config: GenerationConfig) -> BeamSearch:
+    def _start_search(
+        self, input_ids: torch.LongTensor, config: GenerationConfig, vocabulary: torch.Tensor | None
+    ) -> BeamSearch:
         return BeamSearch(
             input_ids,
             num_beams=config.num_beams,
@@ -261,20 +288,19 @@ class VaswaniGenerationMixin(GenerationMixin):
             fill=self._fill(config),
             do_sample=config.do_sample,
             records_tokens=config.return_dict_in_generate,
+            vocabulary=vocabulary,
         )
 
-    def _log_probs(
-        self, logits: torch.Tensor, input_ids: torch.LongTensor, processors: LogitsProcessorList, overwrites: bool
-    ) -> torch.Tensor:
-        """The model's log-probabilities [B * n, V] of the next token, -inf for padding, and what settings make of them.
+    def _log_probs(self, logits: torch.Tensor, overwrites: bool, has_padding: bool) -> torch.Tensor:
+        """The model's log-probabilities [B * n, V] of the next token, -inf for padding.
 
         Without padding they add up to a little less than 1; `renormalize_logits=True` makes it 1.
         """
         logits = logits.float()
         log_probs = torch.log_softmax(logits, dim=-1, out=logits if overwrites else None)  # new memory takes longer
-        if self.config.pad_token_id is not None:
-            log_probs[:, self.config.pad_token_id] = float("-inf")
-        return processors(input_ids, log_probs) if processors else log_probs
+        if self.config.pad_token_id is not None and has_padding:
+            log_probs[:, self.config.pad_token_id] = IMPOSSIBLE
+        return log_probs
 
     # The beams of a sentence share its source: only what belongs to the target is expanded and reordered.
 
@@ -290,6 +316,27 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _reorder_cache(self, past_key_values: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
         past_key_values.self_attention_cache.reorder_cache(beam_idx)
         return past_key_values
+
+
+def split(processors: LogitsProcessorList) -> tuple[LogitsProcessorList, OnlyShortlisted | None]:
+    """What our own searches do not do by themselves, and the shortlists."""
+    others = LogitsProcessorList(p for p in processors if not isinstance(p, (NeverPad, OnlyShortlisted)))
+    return others, next((p for p in processors if isinstance(p, OnlyShortlisted)), None)
+
+
+def vocabulary_of(short: ShortProduct | None) -> torch.Tensor | None:
+    return None if short is None else short.vocabulary
+
+
+def process(
+    input_ids: torch.Tensor, scores: torch.Tensor, processors: LogitsProcessorList, short: ShortProduct | None
+) -> torch.Tensor:
+    """The scores that the processors make of these, [R, V], or [R, K] of a short product's vocabulary."""
+    if all(isinstance(p, NoEndYet) and p.is_over(input_ids) for p in processors):
+        return scores
+    if short is None:
+        return processors(input_ids, scores)
+    return processors(input_ids, short.widened(scores)).index_select(1, short.vocabulary)
 
 
 __all__ = ["VaswaniGenerationMixin", "length_penalty", "paper_generation_config"]

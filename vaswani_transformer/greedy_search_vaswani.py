@@ -20,9 +20,18 @@ class GreedySearch:
         fill: The token after an end.
         do_sample: Whether tokens are drawn by their probabilities.
         records_tokens: Whether the log-probability of each token is kept.
+        vocabulary: The tokens that scores are given of, [V]; otherwise they are counted from 0.
     """
 
-    def __init__(self, prompt: torch.Tensor, fill: int, do_sample: bool = False, records_tokens: bool = False):
+    def __init__(
+        self,
+        prompt: torch.Tensor,
+        fill: int,
+        do_sample: bool = False,
+        records_tokens: bool = False,
+        vocabulary: torch.Tensor | None = None,
+    ):
+        self.vocabulary = vocabulary
         self.fill, self.do_sample, self.prompt_length = fill, do_sample, prompt.shape[1]
         self.input_ids = prompt  # [b, L]
         self.log_probs = prompt.new_zeros(len(prompt), 0, dtype=torch.float32) if records_tokens else None
@@ -47,6 +56,7 @@ class GreedySearch:
             log_prob = log_probs.gather(-1, token).masked_fill(~self.runs.unsqueeze(-1), 0.0)
             self.log_probs = torch.cat((self.log_probs, log_prob), dim=-1)
             self.lengths[self.sentences] += self.runs
+        token = token if self.vocabulary is None else self.vocabulary[token]
         token = token.masked_fill(~self.runs.unsqueeze(-1), self.fill)
         self.input_ids = torch.cat((self.input_ids, token), dim=-1)
         self.runs = self.runs & ~ends(self.input_ids)

@@ -194,8 +194,8 @@ def search(
     """
     start_search = twin._start_search
 
-    def start(input_ids: torch.Tensor, config) -> BeamSearch:
-        started = start_search(input_ids, config)
+    def start(input_ids: torch.Tensor, config, *others) -> BeamSearch:
+        started = start_search(input_ids, config, *others)
         started.alpha = started.alpha if alpha is None else alpha
         if config.num_beams == 1:  # with which it finds what the library's greedy search does
             started.early_stopping = True

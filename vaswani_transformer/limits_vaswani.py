@@ -41,8 +41,11 @@ class NoEndYet(LogitsProcessor):
         least = getattr(processor, "min_length", None)
         self.length = processor.prompt_length_to_skip + processor.min_new_tokens if least is None else least
 
+    def is_over(self, input_ids: torch.LongTensor) -> bool:
+        return input_ids.shape[1] >= self.length
+
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        return self.processor(input_ids, scores) if input_ids.shape[1] < self.length else scores
+        return scores if self.is_over(input_ids) else self.processor(input_ids, scores)
 
 
 ANY_ROW = (

@@ -12,6 +12,7 @@ from transformers.cache_utils import Cache
 from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 
 from .beam_search_vaswani import Hypotheses
+from .shortlist_vaswani import ShortProduct
 
 
 @dataclass
@@ -47,8 +48,13 @@ class Record:
         }
         self.steps = {name: () for name, is_wanted in wanted.items() if is_wanted and config.return_dict_in_generate}
 
-    def add(self, outputs: Mapping, logits: torch.Tensor, scores: torch.Tensor):
-        """Of a step: what the model gave, its logits [B * n, V], and the scores [B * n, V] that the search took."""
+    def add(self, outputs: Mapping, logits: torch.Tensor, scores: torch.Tensor, short: ShortProduct | None = None):
+        """Of a step: what the model gave, its logits [B * n, V], and the scores [B * n, V] that the search took.
+
+        With a short product they are [B * n, K], and recorded as [B * n, V].
+        """
+        if self.steps and short is not None:
+            logits, scores = short.widened(logits), short.widened(scores)
         for name in self.steps:
             given = {"scores": scores, "logits": logits}.get(name)
             self.steps[name] += (outputs[name] if given is None else given.float().clone(),)

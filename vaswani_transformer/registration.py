@@ -10,6 +10,7 @@ from .int8_vaswani import Int8Config, quantize
 from .loading import LoadingError, load
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
 from .pipeline_translation import TranslationPipeline, translate_texts
+from .shortlist_vaswani import Shortlist
 from .tokenization import learn_tokenizer
 from .tokenization_vaswani import VaswaniTokenizer
 
@@ -35,6 +36,7 @@ __all__ = [
     "Inspection",
     "Int8Config",
     "LoadingError",
+    "Shortlist",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",

@@ -27,6 +27,7 @@ FILES = (
     "pipeline_translation.py",
     "pretrained_vaswani.py",
     "settings_vaswani.py",
+    "shortlist_vaswani.py",
     "vocabulary_vaswani.py",
 )
 # Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.

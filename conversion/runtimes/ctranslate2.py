@@ -32,13 +32,14 @@ import torch
 from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from transformers import PreTrainedTokenizerBase
 
-from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer import Shortlist, VaswaniForConditionalGeneration
+from vaswani_transformer.shortlist_vaswani import FILE as SHORTLIST_FILE
 
 from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import exported_folder, import_of, load
+from .exports import exported_folder, folder_of, import_of, load
 
 
 # The largest mean difference between the log-probabilities of a quantised model and ours.
@@ -51,7 +52,7 @@ import ctranslate2
 folder = "PATH OF THIS FOLDER"
 tokenizer = AutoTokenizer.from_pretrained(folder)
 translator = ctranslate2.Translator(folder)
-result = translator.translate_batch([tokenizer("TEXT").tokens()], beam_size=4)[0]
+result = translator.translate_batch([tokenizer("TEXT").tokens()], beam_size=4{options})[0]
 tokenizer.convert_tokens_to_string(result.hypotheses[0])
 ```
 """
@@ -72,7 +73,8 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
     """
     model, tokenizer = load(checkpoint)
     converter = VaswaniConverter(model, tokenizer, positions)
-    start = START.format(imports=import_of(tokenizer))
+    vocabulary_map = read_vocabulary_map(checkpoint, converter)
+    start = START.format(imports=import_of(tokenizer), options=", use_vmap=True" if vocabulary_map else "")
     with exported_folder(out, checkpoint, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
         difference = max(differences(model, converter, folder))
@@ -92,6 +94,30 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
                     f"{QUANTISED_TOLERANCE}); nothing was written."
                 )
             print(f"{version}, {quantization}: mean difference {difference:.1e}")
+        if vocabulary_map:
+            (folder / "vmap.txt").write_text(vocabulary_map, encoding="utf-8", newline="\n")
+
+
+def read_vocabulary_map(checkpoint: str, converter: VaswaniConverter) -> str | None:
+    """The checkpoint's shortlist as CTranslate2's `vmap.txt`, for `use_vmap=True`; nothing where it has none.
+
+    On each line stand a source token and, after a tab, target tokens; on the first, without a source token, those that
+    any translation may hold.
+
+    Raises:
+        ConversionError: the shortlist is damaged, or of another model.
+    """
+    folder, config = folder_of(checkpoint), converter.model.config
+    if not (folder / SHORTLIST_FILE).is_file():
+        return None
+    try:
+        shortlist = Shortlist.from_pretrained(folder)
+        shortlist.check(config.vocab_size, len(converter.target_tokens))
+    except ValueError as error:
+        raise ConversionError(str(error)) from error
+    rows = zip(["", *converter.source_tokens], [shortlist.always, *shortlist.tokens], strict=True)
+    targets = ((word, [converter.target_tokens[i] for i in dict.fromkeys(ids.tolist())]) for word, ids in rows)
+    return "".join(f"{word}\t{' '.join(words)}\n" for word, words in targets)
 
 
 def translate(

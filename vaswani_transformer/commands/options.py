@@ -140,6 +140,13 @@ Processes = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+ShortlistUsed = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist", rich_help_panel=SEARCH,
+        help="Consider only words that the source's may become, by the checkpoint's shortlist.safetensors: faster.",
+    ),
+]  # fmt: skip
 Beams = Annotated[
     int | None,
     typer.Option(

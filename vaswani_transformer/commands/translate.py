@@ -36,6 +36,7 @@ def translate(
     processes: options.Processes = 1,
     beams: options.Beams = None,
     alpha: options.Alpha = None,
+    shortlist: options.ShortlistUsed = False,
 ):
     """Translate texts, a file, or standard input line by line.
 
@@ -56,6 +57,8 @@ def translate(
         threads = check_processes(processes, input, threads)
     settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
     settings = {name: value for name, value in settings.items() if value is not None}
+    if shortlist:
+        settings["shortlist"] = True
 
     with failures_are_messages():
         source = choose(checkpoint, to)

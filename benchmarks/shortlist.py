@@ -1,0 +1,75 @@
+"""What a lexical shortlist does: time, BLEU, and words that the source copies, with it and without, in turn.
+
+    python -m benchmarks.shortlist FOLDER tatoeba=FILE.tsv.xz news=FILE.tsv.xz --threads 1 \\
+        --output benchmarks/results/shortlist.json
+
+FOLDER is a checkpoint with a shortlist.safetensors. A file has a source and its translation in a line, with a tab
+between them.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from vaswani_transformer import Shortlist, catalogue, load, translate_texts
+from vaswani_transformer.memory import keep_freed_memory
+
+from .measure import in_turns, ratios, record
+from .precision import read_pairs
+
+
+def copied_words(source: str, translation: str) -> set[str]:
+    """Words of a source that stand in its translation as they are."""
+    return {word for word in source.split() if len(word) > 1} & set(translation.split())
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.shortlist", description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
+    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "int8"])
+    parser.add_argument("--beams", type=int, nargs="+", default=[4, 1])
+    parser.add_argument("--limit", type=int, default=500, help="sentences of each set")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+
+    keep_freed_memory()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    folder = catalogue.resolve(options.checkpoint)
+    shortlist, results = Shortlist.from_pretrained(folder), []
+    for dtype in options.dtypes:
+        model, tokenizer = load(folder, dtype=dtype)
+        for name, _, file in (entry.partition("=") for entry in options.sets):
+            sources, references = read_pairs(Path(file), [0, 1], options.limit)
+            for beams in options.beams:
+                translate = partial(translate_texts, model, tokenizer, sources, num_beams=beams)
+                functions = {"full": translate, "short": partial(translate, shortlist=shortlist)}
+                seconds = in_turns(functions, options.rounds)
+                outputs = {kind: function() for kind, function in functions.items()}
+                copied = [copied_words(*pair) for pair in zip(sources, outputs["full"], strict=True)]
+                kept = [words & set(t.split()) for words, t in zip(copied, outputs["short"], strict=True)]
+                result = {"dtype": dtype, "set": name, "beams": beams, "sentences": len(sources)}
+                for kind, translations in outputs.items():
+                    result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [references]).score, 2)
+                    result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [references]).score, 2)
+                same = sum(one == other for one, other in zip(*outputs.values(), strict=True)) / len(sources)
+                result |= {
+                    "the same": round(same, 3),
+                    "copied words": sum(map(len, copied)),
+                    "of these kept": sum(map(len, kept)),
+                    "sentences/s full": round(len(sources) / sorted(seconds["full"])[options.rounds // 2], 1),
+                    "short / full": ratios(seconds, of="short", to="full"),
+                }
+                results.append(result)
+                print(result, flush=True)
+    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
+    record(options.output, "python -m benchmarks.shortlist", settings | {"checkpoint": Path(folder).name}, results)
+
+
+if __name__ == "__main__":
+    main()
