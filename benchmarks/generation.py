@@ -61,9 +61,11 @@ def translate(translator, batch: dict[str, torch.Tensor], beams: int, tokens: in
         raise RuntimeError(f"Expected {tokens} tokens of each sentence from CTranslate2.")
 
 
-def contenders(preset: str, dtype: torch.dtype, names: list[str], folder: Path) -> dict[str, Callable]:
+def contenders(
+    preset: str, dtype: torch.dtype, names: list[str], folder: Path, vocab_size: int | None = None
+) -> dict[str, Callable]:
     """Functions of a batch, the beams and the tokens to produce."""
-    model, functions = vaswani(preset), {}
+    model, functions = vaswani(preset, vocab_size), {}
     for name in names:
         if name.startswith("ctranslate2"):
             import ctranslate2

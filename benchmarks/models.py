@@ -11,10 +11,11 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
-def vaswani(preset: str) -> VaswaniForConditionalGeneration:
-    """The preset with random weights."""
+def vaswani(preset: str, vocab_size: int | None = None) -> VaswaniForConditionalGeneration:
+    """The preset with random weights, and with another vocabulary if given."""
     torch.manual_seed(0)
-    return VaswaniForConditionalGeneration(VaswaniConfig.from_preset(preset)).eval()
+    changed = {} if vocab_size is None else {"vocab_size": vocab_size}
+    return VaswaniForConditionalGeneration(VaswaniConfig.from_preset(preset, **changed)).eval()
 
 
 def marian_like(ours: VaswaniConfig) -> MarianMTModel:

@@ -4,6 +4,7 @@ import platform
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -20,7 +21,12 @@ def is_intel() -> bool:
         return "GenuineIntel" in platform.processor()  # as Windows writes it
 
 
-ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise") and not is_intel()
+INTEL = is_intel()
+ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise") and not INTEL
+MKL = INTEL and torch.backends.mkl.is_available() and hasattr(torch.ops.mkl, "_mkl_linear")
+# Products with so few rows wait for the weights to come from memory, which MKL reads once if they are packed for it.
+PACKED_ROWS = range(2, 17)
+packed: WeakKeyDictionary[nn.Module, tuple] = WeakKeyDictionary()  # by linear map: what it was made from, the weight
 
 
 def linear(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -34,26 +40,44 @@ def linear(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return torch.ops.mkldnn._linear_pointwise(x.contiguous(), layer.weight, layer.bias, "none", [], "")
 
 
-def product(layer: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`layer` as a function x [R, in] -> [R, out], for many calls with no gradient: what can be decided, is decided."""
+def product(layer: nn.Module, rows: int = 0) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`layer` as a function x [R, in] -> [R, out], for many calls with no gradient: what can be decided, is decided.
+
+    `rows` is the R that most calls will have, if it is known.
+    """
+    if rows in PACKED_ROWS and MKL and is_plain_float32(layer):
+        mkl, weight, bias, in_order = torch.ops.mkl._mkl_linear.default, layer.weight, layer.bias, pack(layer, rows)
+        return lambda x: mkl(x, in_order, weight, bias, rows)  # with other rows it takes the weight as it is
     if takes_onednn(layer):
         onednn = torch.ops.mkldnn._linear_pointwise.default
         weight, bias = layer.weight, layer.bias
         return lambda x: onednn(x, weight, bias, "none", [], "")
     if isinstance(layer, Int8Linear) and layer.is_fast() and not is_watched(layer):
-        return layer.product
+        return layer.prepare(layer.packed)
     if is_plain(layer):
         return partial(nn.functional.linear, weight=layer.weight, bias=layer.bias)
     return lambda x: layer(x.unsqueeze(1)).squeeze(1)  # as the model gives it: [R, 1, in]
 
 
+def pack(layer: nn.Module, rows: int) -> torch.Tensor:
+    """The weight in MKL's order for products of so many rows; made once."""
+    weight = layer.weight
+    stamp = weight.data_ptr(), None if weight.is_inference() else weight._version, rows
+    if packed.get(layer, (None,))[0] != stamp:
+        packed[layer] = stamp, torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), rows)
+    return packed[layer][1]
+
+
 def takes_onednn(layer: nn.Module) -> bool:
     """Whether oneDNN's float32 product can take the place of `layer`."""
-    return ONEDNN and is_inference() and is_plain(layer) and layer.weight.dtype == torch.float32 and is_on_cpu(layer)
+    return ONEDNN and is_plain_float32(layer)
 
 
-def is_on_cpu(layer: nn.Module) -> bool:
-    return layer.weight.device.type == "cpu"
+def is_plain_float32(layer: nn.Module) -> bool:
+    """Whether another kernel can take the place of `layer`: a plain product in float32 on a CPU, for inference."""
+    return (
+        is_inference() and is_plain(layer) and layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu"
+    )
 
 
 def is_inference() -> bool:

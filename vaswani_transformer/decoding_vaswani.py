@@ -58,8 +58,8 @@ class DecoderStep:
         decoder = model.get_decoder()
         self.embed, self.embedding, self.norm = decoder.embed_tokens, decoder.embedding, decoder.norm
         self.config, self.num_beams, self.length = model.config, num_beams, 0
-        self.layers = [LayerStep(layer, memory) for layer in decoder.layers]
-        self.head = product(model.lm_head) if head is None else head
+        self.layers = [LayerStep(layer, memory, num_beams) for layer in decoder.layers]
+        self.head = product(model.lm_head, len(memory) * num_beams) if head is None else head
         self.hidden = torch.finfo(memory.dtype).min
         self.memory_mask = None
         if memory_mask is not None and not memory_mask.all():
@@ -150,18 +150,16 @@ class DecoderStep:
 class LayerStep:
     """One decoder layer for one new token of each row: [R, D] -> [R, D]."""
 
-    def __init__(self, layer: nn.Module, memory: torch.Tensor):
+    def __init__(self, layer: nn.Module, memory: torch.Tensor, num_beams: int):
+        rows = len(memory) * num_beams
         own, cross, feed_forward = layer.self_attn, layer.cross_attn, layer.feed_forward
         self.heads, self.d_k, self.d_v, self.scaling = own.num_heads, own.d_k, own.d_v, own.scaling
         self.pre_norm = layer.pre_norm
         self.norms = [layer.self_attn_norm.forward, layer.cross_attn_norm.forward, layer.feed_forward_norm.forward]
-        self.qkv, self.own_out = product(own.qkv_proj), product(own.out_proj)
-        self.query, self.cross_out = product(cross.q_proj), product(cross.out_proj)
-        self.fc1, self.activation, self.fc2 = (
-            product(feed_forward.fc1),
-            feed_forward.activation,
-            product(feed_forward.fc2),
-        )
+        self.qkv, self.own_out = product(own.qkv_proj, rows), product(own.out_proj, rows)
+        self.query, self.cross_out = product(cross.q_proj, rows), product(cross.out_proj, rows)
+        self.fc1, self.fc2 = product(feed_forward.fc1, rows), product(feed_forward.fc2, rows)
+        self.activation = feed_forward.activation
         keys_values = product(cross.kv_proj)(memory.flatten(0, 1)).unflatten(0, memory.shape[:2])
         key, value = keys_values.split((self.heads * self.d_k, self.heads * self.d_v), dim=-1)
         self.memory_keys = key.unflatten(-1, (self.heads, -1)).transpose(1, 2).contiguous()  # [B, H, S, K]

@@ -112,29 +112,11 @@ class Int8Linear(Int8Weight):
         return self.weight.device.type == "cpu" and has_int8_products()
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """x [R, in] -> [R, out] in float32.
+        """x [R, in] -> [R, out] in float32."""
+        return self.prepare(self.packed)(x)
 
-        Each row of x becomes numbers q from 0 to 255: x = q * step + lowest. So x W^T is `step` times the product of
-        whole numbers q W^T, and `lowest` times the sums of W's rows.
-        """
-        weight, weight_scale, zeros, sums = self.prepare(self.packed)
-        rows = torch.ops.quantized.embedding_bag_byte_prepack(x)  # q, then step and lowest, as the bytes of two floats
-        q, ranges = rows[:, : self.in_features].contiguous(), rows[:, self.in_features :]
-        if self.in_features % 4:  # floats cannot begin there
-            ranges = ranges.clone(memory_format=torch.contiguous_format)
-        ranges = ranges.view(torch.float32)
-        step, lowest = ranges[:, :1], ranges[:, 1]
-        y = torch.ops.onednn.qlinear_pointwise(
-            q, 1.0, 0, weight, weight_scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
-        )  # fmt: skip
-        y = y.mul_(step) if self.bias is None else torch.addcmul(self.bias, y, step, out=y)
-        return y.addr_(lowest, sums)
-
-    def packed(self) -> tuple[torch.Tensor, ...]:
-        """W in the order in which the CPU wants it, and what else a product needs."""
-        weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
-        zeros = torch.zeros(self.out_features, dtype=torch.int8)
-        return weight, self.weight_scale, zeros, self.weight.sum(dim=-1, dtype=torch.float32) * self.weight_scale
+    def packed(self) -> "PackedProduct":
+        return PackedProduct(self.weight, self.weight_scale, self.bias)
 
     def prepare(self, make: Callable[[], Any]) -> Any:
         """What `make` gives, made once for the weights as they are."""
@@ -145,6 +127,34 @@ class Int8Linear(Int8Weight):
 
     def __getstate__(self) -> dict:
         return {**vars(self), "prepared": None, "prepared_from": None}  # what is packed cannot be copied
+
+
+class PackedProduct:
+    """x W^T + b for a matrix W in the order in which the CPU wants it: x [R, in] -> [R, out] in float32.
+
+    Each row of x becomes numbers q from 0 to 255: x = q * step + lowest. So x W^T is `step` times the product of whole
+    numbers q W^T, and `lowest` times the sums of W's rows.
+    """
+
+    def __init__(self, weight: torch.Tensor, weight_scale: torch.Tensor, bias: torch.Tensor | None):
+        self.columns, self.bias = weight.shape[1], bias
+        self.matrix = torch.ops.onednn.qlinear_prepack(weight, None), weight_scale, torch.zeros(len(weight)).char()
+        self.sums = weight.sum(dim=-1, dtype=torch.float32) * weight_scale
+        self.round, self.multiply = (
+            torch.ops.quantized.embedding_bag_byte_prepack.default,
+            torch.ops.onednn.qlinear_pointwise.default,
+        )
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.round(x)  # q, then step and lowest, as the bytes of two floats
+        q, ranges = rows.split((self.columns, 8), dim=1)
+        if self.columns % 4:  # floats cannot begin there
+            ranges = ranges.clone(memory_format=torch.contiguous_format)
+        step, lowest = ranges.view(torch.float32).unbind(dim=1)
+        y = self.multiply(q.contiguous(), 1.0, 0, *self.matrix, None, 1.0, 0, torch.float32, "none", [], "")
+        step = step.unsqueeze(1)
+        y = y.mul_(step) if self.bias is None else torch.addcmul(self.bias, y, step, out=y)
+        return y.addr_(lowest, self.sums)
 
 
 # Models --------------------------------------------------------------------------------------------------------------
