@@ -1,14 +1,17 @@
 """What the benchmarks say of themselves: floating-point operations, batches, curves."""
 
 import json
+import shutil
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import beam_search, generation, loss_curves, precision
+from benchmarks import beam_search, footprint, generation, growth, loss_curves, precision, shortlist
+from benchmarks.models import vaswani
 from benchmarks.seq2seq_trainer import make_batches
 from benchmarks.training_step import training_flops
+from vaswani_transformer import Shortlist, checkpoint_path
 
 
 @pytest.mark.parametrize("fields", [dict(), dict(d_k=6, d_v=10), dict(share_embeddings="none", decoder_vocab_size=31)])
@@ -80,3 +83,43 @@ def test_generation_compares_models_that_write_equally_much(tmp_path):
     results = json.loads(output.read_text())["results"]
     assert [result["beams"] for result in results] == [1, 2]
     assert all({"vaswani / marian", "vaswani int8 / vaswani"} <= result.keys() for result in results)
+
+
+def test_growth_is_measured_and_drawn(tmp_path):
+    sizes = ["--length", "4", "6", "--beams", "1", "--sentences", "2", "--vocabulary", "30", "60", "--rounds", "1"]
+    output = tmp_path / "growth.json"
+    growth.main(["--preset", "tiny", *sizes, "--contenders", "vaswani", "marian", "--output", str(output)])
+    results = json.loads(output.read_text())["results"]
+    assert [(r["grown"], r["value"]) for r in results] == [
+        ("length", 4), ("length", 6), ("beams", 1), ("sentences", 2), ("vocabulary", 30), ("vocabulary", 60)
+    ]  # fmt: skip
+    assert all(r["seconds"].keys() == {"vaswani", "marian"} for r in results)
+    assert "<svg" in output.with_suffix(".svg").read_text()
+
+
+def test_a_footprint_is_that_of_a_process_of_its_own(tmp_path, monkeypatch):
+    def write(preset, folder):
+        vaswani(preset).save_pretrained(folder / "vaswani")
+
+    monkeypatch.setattr(footprint, "write_models", write)
+    output = tmp_path / "footprint.json"
+    sizes = ["--batch-size", "2", "--source-tokens", "4", "--new-tokens", "3", "--repetitions", "2"]
+    held = bytearray(600 * 2**20)  # which the process must not be charged for
+    footprint.main(["--presets", "tiny", *sizes, "--contenders", "vaswani", "--output", str(output)])
+    del held
+    [result] = json.loads(output.read_text())["results"]
+    assert 50 < result["MiB imported"] <= result["MiB at most"] < 900
+    assert 0 < result["imported after s"] <= result["loaded after s"] <= result["first sentence after s"]
+    assert result["ms a sentence"] > 0
+
+
+def test_shortlists_are_measured_on_real_sentences(tmp_path):
+    shutil.copytree(checkpoint_path("mini-en-de"), tmp_path / "model")
+    tokens = torch.ones(8192, 1)
+    Shortlist(tokens, torch.arange(8192)).save_pretrained(tmp_path / "model")
+    (tmp_path / "set.tsv").write_text("A dog.\tEin Hund.\nIt is NASA.\tDas ist NASA.\n", encoding="utf-8")
+    options = ["--dtypes", "float32", "--beams", "1", "--rounds", "1", "--output", str(tmp_path / "out.json")]
+    shortlist.main([str(tmp_path / "model"), f"two={tmp_path}/set.tsv", *options])
+    [result] = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert result["the same"] == 1.0 and result["BLEU full"] == result["BLEU short"]
+    assert result["copied words"] == result["of these kept"]

@@ -1,6 +1,7 @@
 """Checkpoints of ours in CTranslate2: the same probabilities and translations, and what it lacks is refused."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from transformers import AutoTokenizer
 from conversion.options import ConversionError
 from conversion.runtimes import exports
 from conversion.segmentation import Vocabulary, words
-from vaswani_transformer import VaswaniTokenizer
+from vaswani_transformer import Shortlist, VaswaniTokenizer, checkpoint_path
 from vaswani_transformer.tokenization import learn_tokenizer
 
 
@@ -332,3 +333,39 @@ def test_checkpoint_that_does_not_exist(monkeypatch, capsys, tmp_path):
         main()
 
     assert "There is no checkpoint called 'nope'" in capsys.readouterr().err
+
+
+def test_a_shortlist_becomes_a_vocabulary_map(tmp_path):
+    """CTranslate2 finds with it what we find, and its card says how."""
+    shutil.copytree(checkpoint_path("mini-en-de"), tmp_path / "ours")
+    model, tokenizer = exports.load(str(tmp_path / "ours"))
+    ids = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    usual = model.generate(**ids, num_beams=1)
+    held = usual[usual > tokenizer.eos_token_id].unique()
+    some = held[torch.randperm(len(held), generator=torch.Generator().manual_seed(1))][: len(held) * 3 // 4]
+    tokens = torch.full((model.config.vocab_size, 1), tokenizer.eos_token_id)
+    tokens[tokenizer("dogs").input_ids[0]] = tokenizer(text_target="Hunde").input_ids[0]
+    shortlist = Shortlist(tokens, torch.cat((some, torch.tensor([tokenizer.eos_token_id]))))
+    shortlist.save_pretrained(tmp_path / "ours")
+    export(str(tmp_path / "ours"), tmp_path / "out")
+
+    lines = (tmp_path / "out" / "vmap.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + model.config.vocab_size and lines[0].startswith("\t")
+    translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
+    for text in SENTENCES:  # CTranslate2 has one list for a batch, we have one for each sentence
+        [result] = translator.translate_batch(
+            [tokenizer(text).tokens()], beam_size=1, use_vmap=True, max_decoding_length=60
+        )
+        ours = model.generate(**tokenizer([text], return_tensors="pt"), shortlist=shortlist, num_beams=1, max_length=61)
+        assert tokenizer.convert_tokens_to_string(result.hypotheses[0]) == tokenizer.decode(
+            ours[0], skip_special_tokens=True
+        )
+    assert "use_vmap=True" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_shortlist_of_another_model_is_refused(save, tmp_path):
+    folder = save()
+    Shortlist(torch.zeros(3, 1), torch.tensor([1])).save_pretrained(folder)
+    with pytest.raises(ConversionError, match="The shortlist is of another model"):
+        export(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
