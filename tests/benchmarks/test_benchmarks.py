@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import beam_search, footprint, generation, growth, loss_curves, precision, shortlist
+from benchmarks import beam_search, footprint, generation, gpu, growth, loss_curves, precision, shortlist
 from benchmarks.models import vaswani
 from benchmarks.seq2seq_trainer import make_batches
 from benchmarks.training_step import training_flops
@@ -123,3 +123,13 @@ def test_shortlists_are_measured_on_real_sentences(tmp_path):
     [result] = json.loads((tmp_path / "out.json").read_text())["results"]
     assert result["the same"] == 1.0 and result["BLEU full"] == result["BLEU short"]
     assert result["copied words"] == result["of these kept"]
+
+
+@pytest.mark.slow
+def test_what_is_for_a_gpu_has_been_rehearsed(tmp_path):
+    sizes = ["--sentences", "4", "--tokens", "8", "--batch-sizes", "2", "--rounds", "1"]
+    gpu.main(["--device", "cpu", "--presets", "tiny", *sizes, "--output", str(tmp_path / "gpu.json")])
+    results = json.loads((tmp_path / "gpu.json").read_text())["results"]
+    assert [r for r in results if "error" in r] == []
+    assert [r["training"] for r in results if "training" in r] == ["sdpa", "flash", "compiled"]
+    assert {r["beams"] for r in results if r.get("decoding") == "static cache, compiled"} == {1, 4}
