@@ -16,7 +16,8 @@ from .console import Failure
 
 AHEAD = 2  # lists of texts for each process, so that none has to wait for the one that is written next
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 translate: Callable[[list[str]], list[list[dict]]]  # what a process does; set once it has loaded its model
 
@@ -47,8 +48,9 @@ def start(load: Callable[..., Any], arguments: tuple):
 
 
 def end_with_parent():
-    multiprocessing.parent_process().join()
-    os._exit(1)
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run(texts: list[str]) -> list[list[dict]]:
