@@ -5,8 +5,8 @@
 
 Training: `sdpa` chooses its own kernel, `flash` allows FlashAttention alone and fails where that cannot run, `compiled`
 is `torch.compile` of the model. Decoding: our own step with a growing cache, and the model's forward with a static
-cache, as it is and compiled (on a GPU with CUDA graphs). Results are written after each case, so that a machine that is
-taken away loses one.
+cache, as it is and compiled (on a GPU with CUDA graphs). Results are written after each preset, so that a machine that
+is taken away loses one.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""float32 products as in decoding: torch's own choice beside oneDNN, which `cpu_vaswani.linear` asks.
+"""float32 products as in decoding: torch's own choice, oneDNN, and MKL with packed weights (`cpu_vaswani`).
 
-    python -m benchmarks.linear --output benchmarks/results/linear.json
+    python -m benchmarks.linear --output benchmarks/results/linear_intel.json
 
 Enough weights take turns that none is still in the cache, as in a model.
 """
@@ -15,17 +15,27 @@ from .measure import in_turns, ratios, record
 
 
 SHAPES = [(rows, 512, columns) for rows in (1, 8, 32, 128) for columns in (512, 2048, 37_000)]
+SHAPES += [(rows, 256, 1024) for rows in (1, 4, 8)]
 CACHE = 2**26  # numbers: more than any cache holds
 
 
 @torch.no_grad()
-def run(product, weights: list[torch.Tensor], x: torch.Tensor):
+def run(product, weights: list, x: torch.Tensor):
     for weight in weights:
         product(x, weight)
 
 
 def onednn(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
+
+
+def in_order(weight: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    return torch.ops.mkl._mkl_reorder_linear_weight(weight, rows), weight, rows
+
+
+def packed(x: torch.Tensor, weight: tuple[torch.Tensor, torch.Tensor, int]) -> torch.Tensor:
+    in_order, plain, rows = weight
+    return torch.ops.mkl._mkl_linear(x, in_order, plain, None, rows)
 
 
 def main(arguments: list[str] | None = None):
@@ -37,11 +47,15 @@ def main(arguments: list[str] | None = None):
     for rows, inner, columns in SHAPES:
         x = torch.randn(rows, inner)
         weights = [torch.randn(columns, inner) for _ in range(max(2, CACHE // (4 * inner * columns)))]
-        products = {"torch": torch.nn.functional.linear, "oneDNN": onednn}
-        seconds = in_turns({name: partial(run, f, weights, x) for name, f in products.items()}, options.rounds)
-        results.append(
-            {"rows": rows, "inner": inner, "columns": columns, "times_as_fast": ratios(seconds, "oneDNN", "torch")}
-        )
+        products = {
+            "torch": partial(run, torch.nn.functional.linear, weights, x),
+            "oneDNN": partial(run, onednn, weights, x),
+        }
+        if torch.backends.mkl.is_available():
+            products["packed"] = partial(run, packed, [in_order(weight, rows) for weight in weights], x)
+        seconds = in_turns(products, options.rounds)
+        faster = {name: ratios(seconds, name, "torch") for name in products if name != "torch"}
+        results.append({"rows": rows, "inner": inner, "columns": columns, "times_as_fast": faster})
     record(options.output, "python -m benchmarks.linear", vars(options), results)
 
 

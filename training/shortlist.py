@@ -39,12 +39,14 @@ Ids = list[list[int]]
 def make_shortlist(
     pairs: Sequence[Pair],
     tokenizer: PreTrainedTokenizerBase,
+    vocab_size: int,
     per_token: int = PER_TOKEN,
     frequent: int = FREQUENT,
 ) -> Shortlist:
-    """The shortlist of a tokenizer's vocabulary, learned from pairs.
+    """A shortlist learned from pairs.
 
     Args:
+        vocab_size: Source tokens of the model, which may be more than the tokenizer's.
         per_token: Target tokens kept for a source token: itself, and those that were aligned to it most often.
         frequent: The most frequent target tokens, which any translation may hold; so may all single characters.
     """
@@ -62,12 +64,12 @@ def make_shortlist(
     counts = Counter(token for target in targets for token in target)
     characters = [i for word, i in target_words.items() if len(bare(word)) <= 1 and i not in tokenizer.all_special_ids]
     always = {*ends, *characters, *(i for i, _ in counts.most_common(frequent))}
-    rows = []
-    for word, i in sorted(vocabulary_of(tokenizer, target=False).items(), key=lambda item: item[1]):
+    rows = [[ends[0]] * per_token for _ in range(vocab_size)]
+    for word, i in vocabulary_of(tokenizer, target=False).items():
         copies = [] if i in tokenizer.all_special_ids else copies_of(word, target_words)
         aligned = [token for token, _ in links[i].most_common() if token not in always]
         row = list(dict.fromkeys([*copies, *aligned]))[:per_token]
-        rows.append(row + [ends[0]] * (per_token - len(row)))
+        rows[i][: len(row)] = row
     return Shortlist(torch.tensor(rows), torch.tensor(sorted(always)))
 
 
@@ -165,14 +167,14 @@ def main(arguments: list[str] | None = None):
         pairs = pairs_of(options)
         if not pairs:
             raise ValueError("There are no pairs to align.")
-        vocab_size = model.lm_head.out_features
-        shortlist = make_shortlist(pairs, tokenizer, options.per_token, options.frequent)
+        shortlist = make_shortlist(pairs, tokenizer, model.config.vocab_size, options.per_token, options.frequent)
         shortlist.save_pretrained(options.output)
     except (OSError, ValueError) as error:
         stop(parser, error)
+    target_size = model.lm_head.out_features
     sources = tokenizer([source for source, _ in pairs[:1000]], padding=True, return_tensors="pt", verbose=False)
-    size = shortlist.of(sources["input_ids"], vocab_size).sum() / len(sources["input_ids"])
-    print(f"{len(pairs):,} pairs aligned; a sentence may hold {size:,.0f} of {vocab_size:,} tokens on average.")
+    size = shortlist.of(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
+    print(f"{len(pairs):,} pairs aligned; a sentence may hold {size:,.0f} of {target_size:,} tokens on average.")
 
 
 if __name__ == "__main__":

@@ -63,9 +63,11 @@ def pack(layer: nn.Module, rows: int) -> torch.Tensor:
     """The weight in MKL's order for products of so many rows; made once."""
     weight = layer.weight
     stamp = weight.data_ptr(), None if weight.is_inference() else weight._version, rows
-    if packed.get(layer, (None,))[0] != stamp:
-        packed[layer] = stamp, torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), rows)
-    return packed[layer][1]
+    known, in_order = packed.get(layer, (None, None))
+    if known != stamp:
+        in_order = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), rows)
+        packed[layer] = stamp, in_order  # another thread may put its own here: what is returned is that for these rows
+    return in_order
 
 
 def takes_onednn(layer: nn.Module) -> bool:

@@ -140,10 +140,8 @@ class PackedProduct:
         self.columns, self.bias = weight.shape[1], bias
         self.matrix = torch.ops.onednn.qlinear_prepack(weight, None), weight_scale, torch.zeros(len(weight)).char()
         self.sums = weight.sum(dim=-1, dtype=torch.float32) * weight_scale
-        self.round, self.multiply = (
-            torch.ops.quantized.embedding_bag_byte_prepack.default,
-            torch.ops.onednn.qlinear_pointwise.default,
-        )
+        self.round = torch.ops.quantized.embedding_bag_byte_prepack.default
+        self.multiply = torch.ops.onednn.qlinear_pointwise.default
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         rows = self.round(x)  # q, then step and lowest, as the bytes of two floats

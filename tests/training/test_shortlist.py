@@ -40,7 +40,7 @@ def listed(tokenizer, shortlist: Shortlist, text: str) -> set[int]:
 
 def test_a_sentence_may_hold_itself_all_letters_and_the_end(tokenizer, monkeypatch):
     monkeypatch.setattr(making, "align", diagonal)
-    shortlist = making.make_shortlist(pairs(), tokenizer, per_token=8, frequent=3)
+    shortlist = making.make_shortlist(pairs(), tokenizer, len(tokenizer), per_token=8, frequent=3)
     letters = {i for word, i in tokenizer.get_vocab().items() if len(word) == 1}
     for text in ("house tree.", "xylophone 3.5 %s", "Haus", "HOUSE", ""):
         ids = set(tokenizer(text)["input_ids"])
@@ -51,7 +51,8 @@ def test_a_sentence_may_hold_itself_all_letters_and_the_end(tokenizer, monkeypat
 def test_the_parts_of_a_word_belong_together(tokenizer, monkeypatch):
     """A link to one part of a word is one to all of them."""
     monkeypatch.setattr(making, "align", lambda sources, targets: ({(0, 0)} for _ in sources))
-    shortlist = making.make_shortlist([("dog", "Schwesterbaum")] * 3, tokenizer, per_token=30, frequent=0)
+    given = [("dog", "Schwesterbaum")] * 3
+    shortlist = making.make_shortlist(given, tokenizer, len(tokenizer), per_token=30, frequent=0)
     parts = set(tokenizer(text_target="Schwesterbaum")["input_ids"])
     assert len(parts) > 2, "the test is about a word of several tokens"
     first = tokenizer("dog")["input_ids"][0]
@@ -60,14 +61,24 @@ def test_the_parts_of_a_word_belong_together(tokenizer, monkeypatch):
 
 def test_the_most_frequent_links_are_kept(tokenizer, monkeypatch):
     monkeypatch.setattr(making, "align", diagonal)
-    wide = making.make_shortlist(pairs(), tokenizer, per_token=20, frequent=0)
-    narrow = making.make_shortlist(pairs(), tokenizer, per_token=4, frequent=0)
+    wide = making.make_shortlist(pairs(), tokenizer, len(tokenizer), per_token=20, frequent=0)
+    narrow = making.make_shortlist(pairs(), tokenizer, len(tokenizer), per_token=4, frequent=0)
     assert narrow.tokens.shape[1] == 4 and torch.equal(wide.tokens[:, :4], narrow.tokens)
+
+
+def test_a_model_may_have_more_tokens_than_its_tokenizer(tokenizer, monkeypatch):
+    """Vocabularies are often padded to a multiple of 8: such a token, which no text holds, may hold only the end."""
+    monkeypatch.setattr(making, "align", diagonal)
+    size = len(tokenizer)
+    exact = making.make_shortlist(pairs(), tokenizer, size, per_token=4, frequent=0)
+    padded = making.make_shortlist(pairs(), tokenizer, size + 5, per_token=4, frequent=0)
+    assert len(padded.tokens) == size + 5 and torch.equal(padded.tokens[:size], exact.tokens)
+    assert (padded.tokens[size:] == tokenizer.eos_token_id).all()
 
 
 def test_eflomal_finds_the_words(tokenizer):
     pytest.importorskip("eflomal")
-    shortlist = making.make_shortlist(pairs(), tokenizer, per_token=12, frequent=0)
+    shortlist = making.make_shortlist(pairs(), tokenizer, len(tokenizer), per_token=12, frequent=0)
     for source, target in WORDS.items():
         assert set(tokenizer(text_target=target)["input_ids"]) <= listed(tokenizer, shortlist, source)
 

@@ -28,13 +28,14 @@ def started(processes: int, load: Callable[..., Any], *arguments: Any) -> Iterat
 
     They end with the block, at once if it raises, and with this process however that ends.
     """
+    others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a copy of a process in which torch has run may hang
     with ProcessPoolExecutor(processes, context, initializer=start, initargs=(load, arguments)) as pool:
         try:
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
+            for process in set(multiprocessing.active_children()) - set(others):
                 process.terminate()
             raise
 
@@ -61,17 +62,23 @@ def in_order(submit: Callable[[Item], Future[Result]], items: Iterable[Item], ah
     """The results of all items in their order; at no time are more than `ahead` of them taken and not yet given.
 
     Raises:
-        Failure: a process was killed.
+        Failure: a process was killed; or that of `items`, after the results of those before it.
     """
     waiting: deque[Future[Result]] = deque()
+    failure = None
     try:
-        for item in items:
-            waiting.append(submit(item))
-            if len(waiting) == ahead:
-                yield waiting.popleft().result()
+        try:
+            for item in items:
+                waiting.append(submit(item))
+                if len(waiting) == ahead:
+                    yield waiting.popleft().result()
+        except Failure as error:
+            failure = error
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise Failure(
             "One of the processes ended before its work was done. If memory is short, use fewer --processes."
         ) from error
+    if failure:
+        raise failure

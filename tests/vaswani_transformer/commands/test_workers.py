@@ -46,6 +46,23 @@ def test_results_keep_their_order_and_few_items_are_taken_in_advance(delays, ahe
     assert given_back == len(delays)
 
 
+def test_what_came_before_a_failure_of_the_items_is_given():
+    def items():
+        yield 1
+        yield 2
+        raise Failure("line 3 is not UTF-8")
+
+    def submit(item) -> Future:
+        future = Future()
+        future.set_result(item)
+        return future
+
+    results = workers.in_order(submit, items(), 4)
+    assert [next(results), next(results)] == [1, 2]
+    with pytest.raises(Failure, match="line 3"):
+        next(results)
+
+
 # Processes -----------------------------------------------------------------------------------------------------------
 
 
