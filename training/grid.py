@@ -6,9 +6,12 @@ An interrupted grid continues where it stopped: finished runs are not repeated. 
 
 recipe: ../recipes/mini-en-de.yaml
 set: [optimisation.max_steps=600]           # for all runs
+seeds: [1, 2, 3]                            # each variant once with each, as 8k-seed1, ...; otherwise once, as 8k
 runs:
   8k:   {set: [vocab_size=8192],  why: the baseline}
   16k:  {set: [vocab_size=16384]}
+
+All variants are trained with the first seed before any with the second.
 """
 
 import argparse
@@ -19,6 +22,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -29,18 +33,28 @@ from .parallel_text import missing_files
 from .recipe import load_recipe
 
 
-def check_data(recipe: Path, runs: dict[str, list[str]], data: Path):
+class Variant(NamedTuple):
+    """A run of a grid."""
+
+    name: str  # of its folder
+    run: str
+    seed: int | None  # None where the recipe's is taken
+    settings: list[str]
+    why: str
+
+
+def check_data(recipe: Path, variants: list[Variant], data: Path):
     """Refuses runs whose data are not in the folder `data`, before any run starts."""
-    for name, settings in runs.items():
-        if missing := missing_files(load_recipe(recipe, settings).data, data):
+    for variant in variants:
+        if missing := missing_files(load_recipe(recipe, variant.settings).data, data):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise FileNotFoundError(
-                f"Run {name}: no such file: {missing[0]}{more}. The folder of the data is given with --data."
+                f"Run {variant.name}: no such file: {missing[0]}{more}. The folder of the data is given with --data."
             )
 
 
-def read_grid(path: Path) -> tuple[Path, dict[str, list[str]], dict[str, str]]:
-    """The recipe of a grid, and by each run's name its settings and why it is there.
+def read_grid(path: Path) -> tuple[Path, list[Variant]]:
+    """The recipe of a grid, and its runs.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -49,15 +63,20 @@ def read_grid(path: Path) -> tuple[Path, dict[str, list[str]], dict[str, str]]:
     try:
         grid = yaml.safe_load(path.read_text(encoding="utf-8"))
         recipe = path.parent / grid["recipe"]
-        runs = {name: [*grid.get("set", ()), *run.get("set", ())] for name, run in grid["runs"].items()}
-        reasons = {name: run.get("why", "") for name, run in grid["runs"].items()}
+        variants = []
+        for seed in grid.get("seeds", [None]):
+            for run, own in grid["runs"].items():
+                settings, name = [*grid.get("set", ()), *own.get("set", ())], run
+                if seed is not None:
+                    settings, name = [*settings, f"seed={seed}"], f"{run}-seed{seed}"
+                variants.append(Variant(name, run, seed, settings, own.get("why", "")))
     except KeyError as error:
         raise ValueError(f"{path} is not a grid: it has no {error}.") from error
     except (yaml.YAMLError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a grid: it must hold `recipe`, `set` and `runs`; see --help.") from error
-    for settings in runs.values():
-        load_recipe(recipe, settings)
-    return recipe, runs, reasons
+    for variant in variants:
+        load_recipe(recipe, variant.settings)
+    return recipe, variants
 
 
 class Grid:
@@ -75,13 +94,14 @@ class Grid:
         for process in list(self.running):
             process.terminate()
 
-    def train(self, name: str, settings: list[str]):
-        folder = self.output / name
+    def train(self, variant: Variant):
+        folder = self.output / variant.name
         if self.stopped or (folder / "model").exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "training.train", self.recipe, "--data", self.data, "--output", folder]
-        command += ["--cache", self.output / "cache", *(part for setting in settings for part in ("--set", setting))]
+        command += ["--cache", self.output / "cache"]
+        command += [part for setting in variant.settings for part in ("--set", setting)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         with (folder / "output.txt").open("a") as log:
             process = subprocess.Popen(map(str, command), stdout=log, stderr=subprocess.STDOUT, env=environment)
@@ -94,26 +114,28 @@ class Grid:
             outcome = "stopped; the same command resumes it"
         else:
             outcome = f"failed (exit status {code}); its output is in {folder}/output.txt"
-        print(f"{name}: {outcome}", flush=True)
+        print(f"{variant.name}: {outcome}", flush=True)
 
-    def results(self, runs: dict[str, list[str]], reasons: dict[str, str]) -> list[dict]:
+    def results(self, variants: list[Variant]) -> list[dict]:
         """What is recorded of each finished run."""
         finished = []
-        for name, settings in runs.items():
-            path = self.output / name / "model" / "training.json"
+        for variant in variants:
+            path = self.output / variant.name / "model" / "training.json"
             if path.exists():
                 facts = json.loads(path.read_text(encoding="utf-8"))
                 tokens = facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"]
                 machine = {key: facts[key] for key in ("hours", "parameters", "device", "threads", "torch")}
                 bleu = {}
-                for line in (self.output / name / "log.jsonl").read_text(encoding="utf-8").splitlines():
+                for line in (self.output / variant.name / "log.jsonl").read_text(encoding="utf-8").splitlines():
                     for key, value in json.loads(line).items():
                         if key.startswith("validation_bleu/"):
                             bleu[key.partition("/")[2]] = round(value, 2)
-                finished.append(
-                    {"run": name, "why": reasons[name], "settings": settings, "bits_per_character": facts["validation"]}
-                    | {"sacrebleu_greedy": bleu, "steps": facts["steps"], "tokens": tokens, **machine}
-                )
+                own = variant._asdict()
+                del own["name"]
+                if variant.seed is None:
+                    del own["seed"]
+                reached = {"bits_per_character": facts["validation"], "sacrebleu_greedy": bleu}
+                finished.append({**own, **reached, "steps": facts["steps"], "tokens": tokens, **machine})
         return finished
 
 
@@ -123,7 +145,8 @@ def table(results: list[dict]) -> str:
     rows = [["run", *sets, "parameters", "hours"], ["---"] * (len(sets) + 3)]
     for result in results:
         bits = [f"{result['bits_per_character'][name]:.3f}" for name in sets]
-        rows.append([result["run"], *bits, f"{result['parameters']:,}", f"{result['hours']:.2f}"])
+        name = result["run"] + (f", seed {result['seed']}" if "seed" in result else "")
+        rows.append([name, *bits, f"{result['parameters']:,}", f"{result['hours']:.2f}"])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -138,16 +161,16 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time; they share the CPU's threads")
     arguments = parser.parse_args(arguments)
     try:
-        recipe, runs, reasons = read_grid(arguments.grid)
-        check_data(recipe, runs, arguments.data)
+        recipe, variants = read_grid(arguments.grid)
+        check_data(recipe, variants, arguments.data)
     except (OSError, ValueError) as error:
         stop(parser, error)
     grid = Grid(recipe, arguments.data, arguments.output, arguments.jobs)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, grid.stop)
     with ThreadPoolExecutor(arguments.jobs) as workers:
-        list(workers.map(grid.train, runs, runs.values()))
-    results = grid.results(runs, reasons)
+        list(workers.map(grid.train, variants))
+    results = grid.results(variants)
     if arguments.results:
         with whole_file(arguments.results) as file:
             file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

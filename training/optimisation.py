@@ -9,12 +9,14 @@ from .recipe import Optimisation
 def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
     """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step.
 
-    For `schedule_free` it stays where it has risen to.
+    With `decay_from` it falls from that step on. For `schedule_free` it stays where it has risen to.
     """
-    rate = d_model**-0.5 * min(step**-0.5, step * recipe.warmup_steps**-1.5) * recipe.learning_rate_scale
+    decay_from = recipe.decay_from or recipe.warmup_steps
+    peak = (d_model * decay_from) ** -0.5 * recipe.learning_rate_scale
+    rate = peak * min(1.0, step / recipe.warmup_steps)
     if recipe.optimiser == "schedule_free":
-        peak = (d_model * recipe.warmup_steps) ** -0.5 * recipe.learning_rate_scale
-        return peak * min(1.0, step / recipe.warmup_steps)
+        return rate
+    rate *= min(1.0, (decay_from / step) ** 0.5)
     if recipe.cooldown_steps:
         rate *= min(1.0, (recipe.max_steps + 1 - step) / recipe.cooldown_steps)
     return rate

@@ -127,6 +127,7 @@ class Optimisation(Part):
     batch_tokens: Count = 25_000  # max(source, target) x sentences, padding included, over all processes
     micro_batches: Count = 1  # gradient accumulation: compute a batch in this many parts
     warmup_steps: Count = 4000
+    decay_from: Count | None = None  # the rate stays at its peak until here; default: warmup_steps, as in equation 3
     learning_rate_scale: Positive = 1.0
     cooldown_steps: CountOrZero = 0  # the last steps go linearly to 0 (not in the paper, whose rate never ends)
     # muon: for the matrices between the embeddings, Adam for the rest. schedule_free: AdamW whose weights are averages
@@ -145,6 +146,8 @@ class Optimisation(Part):
     def contradictions(self) -> Iterator[str]:
         if self.optimiser == "schedule_free" and self.cooldown_steps:
             yield "cooldown_steps needs a schedule; schedule_free has none"
+        if self.decay_from is not None and self.decay_from < self.warmup_steps:
+            yield "decay_from is less than warmup_steps: the rate cannot fall before it has risen"
         if self.cooldown_steps > self.max_steps:
             yield "cooldown_steps is more than max_steps"
         if self.compile and self.gradient_checkpointing:

@@ -108,6 +108,8 @@ class VaswaniConfig(PreTrainedConfig):
         feed_forward_bias (`bool`, defaults to `True`): b1 and b2 of equation 2; later OpenNMT-py has none.
         softmax_bias (`bool`, defaults to `False`): A bias in the pre-softmax linear transformation (section 3.4).
         scale_embedding (`bool`, defaults to `True`): Multiply embeddings by sqrt(d_model) (section 3.4).
+        scale_attention (`bool`, defaults to `True`):
+            Divide the products of queries and keys by sqrt(d_k) (section 3.2.1).
         source_space_embedding (`bool`, defaults to `False`):
             A vector added to every position of the encoder's input: T2T's embedding of its "target space".
         share_embeddings (`"all"`, `"target"` or `"none"`, defaults to `"all"`):
@@ -117,6 +119,9 @@ class VaswaniConfig(PreTrainedConfig):
         zero_pad_embedding (`bool`, defaults to `True`):
             Looking up `pad_token_id` gives a zero vector while its tied row still trains. As the decoder starts from
             `pad_token_id`, this is T2T's zero start vector; `False` gives a start token with an embedding of its own.
+        fused_initialisation (`bool`, defaults to `True`):
+            Glorot's bound for W^Q, W^K and W^V as the one matrix that they are stored as, which gives them the authors'
+            gain of 1/sqrt(2); or for each by itself.
         label_smoothing (`float`, defaults to 0.1): eps_ls (section 5.4).
         label_smoothing_type (`"t2t"` or `"uniform"`, defaults to `"t2t"`):
             How eps_ls is spread: over the other V - 1 tokens, less the constant that makes the best loss 0 (the
@@ -165,9 +170,11 @@ class VaswaniConfig(PreTrainedConfig):
     feed_forward_bias: bool = True
     softmax_bias: bool = False
     scale_embedding: bool = True
+    scale_attention: bool = True
     source_space_embedding: bool = False
     share_embeddings: Literal["all", "target", "none"] = "all"
     zero_pad_embedding: bool = True
+    fused_initialisation: bool = True
     label_smoothing: float | int = 0.1
     label_smoothing_type: Literal["t2t", "uniform"] = "t2t"
     use_cache: bool = True

@@ -185,14 +185,16 @@ class VaswaniAttention(nn.Module):
         self.num_heads = num_heads
         self.d_k = config.d_k or config.d_model // num_heads
         self.d_v = config.d_v or config.d_model // num_heads
-        self.scaling = self.d_k**-0.5
+        self.scaling = self.d_k**-0.5 if config.scale_attention else 1.0
 
         keys, values, bias = num_heads * self.d_k, num_heads * self.d_v, config.attention_bias
         if is_cross:
             self.q_proj = nn.Linear(config.d_model, keys, bias=bias)
             self.kv_proj = nn.Linear(config.d_model, keys + values, bias=bias)
+            self.kv_proj.matrices = 2  # for the initialisation
         else:
             self.qkv_proj = nn.Linear(config.d_model, 2 * keys + values, bias=bias)
+            self.qkv_proj.matrices = 3
         self.out_proj = nn.Linear(values, config.d_model, bias=bias)
 
     def forward(

@@ -50,14 +50,17 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         |------------------------------------|----------------------------------------------------------------------|
         | embeddings, pre-softmax, positions | normal, standard deviation d_model^-0.5                              |
         | every other matrix                 | Glorot uniform of the matrix as it is stored: a fused one has more   |
-        |                                    | outputs, which gives Q, K and V the authors' gain of 1/sqrt(2)       |
+        |                                    | outputs, which gives Q, K and V the authors' gain of 1/sqrt(2);      |
+        |                                    | without `fused_initialisation` of each of the matrices in it         |
         | LayerNorm                          | scale 1, bias 0                                                      |
         | biases                             | 0                                                                    |
         """
         if isinstance(module, nn.Embedding) or module is getattr(self, "lm_head", None):
             init.normal_(module.weight, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
+            outputs, inputs = module.weight.shape
+            matrices = 1 if self.config.fused_initialisation else getattr(module, "matrices", 1)
+            init.xavier_uniform_(module.weight, gain=((inputs + outputs) / (inputs + outputs / matrices)) ** 0.5)
         elif isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
         if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:

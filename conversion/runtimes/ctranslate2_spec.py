@@ -94,6 +94,7 @@ def refuse_what_it_lacks(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBa
     options = Options(config.to_dict(), "model")
     options.only("activation_function", *ACTIVATIONS)
     options.only("layer_norm_deviation", "biased", default="biased")
+    options.only("scale_attention", True)
     for stack in ("encoder", "decoder"):
         even = config.d_model // getattr(config, f"{stack}_attention_heads")
         if (d_k := config.d_k or even) != (d_v := config.d_v or even):

@@ -36,6 +36,7 @@ ONLY = {
     "position_divisor": "half",
     "position_offset": 0,
     "source_space_embedding": False,
+    "scale_attention": True,
 }
 START = """\
 ```python

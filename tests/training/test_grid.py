@@ -36,6 +36,15 @@ def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypa
     assert "finished" not in capsys.readouterr().out, "a finished run was trained again"
 
 
+def test_seeds_take_turns(tmp_path):
+    folder = write_toy(tmp_path)
+    (folder / "grid.yaml").write_text(GRID + "seeds: [3, 8]\n", encoding="utf-8")
+    _, variants = read_grid(folder / "grid.yaml")
+    assert [variant.name for variant in variants] == ["plain-seed3", "wide-seed3", "plain-seed8", "wide-seed8"]
+    assert [variant.settings[-1] for variant in variants] == ["seed=3", "seed=3", "seed=8", "seed=8"]
+    assert "model.d_ff=96" in variants[-1].settings
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("runs: {}", "not a grid"), ("- a", "not a grid"), (GRID.replace("d_ff=96", "d_fff=96"), "d_fff is not a field")],

@@ -17,6 +17,16 @@ def test_learning_rate_is_equation_3():
     assert learning_rate(10, 512, Optimisation(learning_rate_scale=2.0)) == 2 * learning_rate(10, 512, Optimisation())
 
 
+def test_the_rate_stays_at_its_peak_until_it_decays():
+    """With one step of warm-up it begins there; from `decay_from` on the rates are those of equation 3."""
+    paper, flat = Optimisation(warmup_steps=100), Optimisation(warmup_steps=1, decay_from=100)
+    assert learning_rate(1, 512, flat) == learning_rate(99, 512, flat) == pytest.approx(learning_rate(100, 512, paper))
+    for step in (100, 101, 5000):
+        assert learning_rate(step, 512, flat) == pytest.approx(learning_rate(step, 512, paper), rel=1e-12)
+    both = Optimisation(warmup_steps=10, decay_from=100)
+    assert learning_rate(5, 512, both) == pytest.approx(learning_rate(50, 512, both) / 2)
+
+
 def test_cooldown_reaches_zero_after_the_last_step():
     plain, cooled = Optimisation(max_steps=1000), Optimisation(max_steps=1000, cooldown_steps=100)
     assert learning_rate(900, 512, cooled) == learning_rate(900, 512, plain)

@@ -72,6 +72,25 @@ def test_multi_head_attention_is_equation_1_per_head(tiny_config, is_cross):
         torch.testing.assert_close(output[0], attention.out_proj(joined), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_products_may_go_without_the_root_of_d_k(tiny_model, kernel):
+    """The same as with it, where queries are sqrt(d_k) times as long; so in the decoder's step of a search."""
+    plain, scaled = tiny_model(scale_attention=False), tiny_model()
+    scaled.load_state_dict(plain.state_dict())
+    for module in scaled.modules():
+        if isinstance(module, VaswaniAttention):
+            projection = module.q_proj if module.is_cross else module.qkv_proj
+            projection.weight.data[: module.num_heads * module.d_k] *= math.sqrt(module.d_k)
+    ids = torch.tensor([[5, 9, 7, 1]])
+    results = []
+    for model in (plain, scaled):
+        model.set_attn_implementation(kernel)
+        logits = model(input_ids=ids, decoder_input_ids=ids).logits
+        search = model.generate(ids, num_beams=2, max_new_tokens=6, output_scores=True, return_dict_in_generate=True)
+        results.append((logits, search.sequences_scores))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
 # Implementations under padding ----------------------------------------------------------------------------------------
 
 

@@ -418,6 +418,16 @@ def assert_normal(weight, std):
     assert abs(weight.mean().item()) < 0.02 * std
 
 
+def test_fused_matrices_may_be_initialised_each_by_itself(tiny_config):
+    d = 64
+    model = VaswaniForConditionalGeneration(tiny_config(d_model=d, fused_initialisation=False))
+    for layer in model.model.decoder.layers:
+        assert_glorot_uniform(layer.self_attn.qkv_proj.weight, d, d)
+        assert_glorot_uniform(layer.cross_attn.q_proj.weight, d, d)
+        assert_glorot_uniform(layer.cross_attn.kv_proj.weight, d, d)
+        assert_glorot_uniform(layer.self_attn.out_proj.weight, d, d)
+
+
 @pytest.mark.parametrize("share", ["all", "target", "none"])
 def test_initialisation(tiny_config, share):
     d, d_ff = 64, 192

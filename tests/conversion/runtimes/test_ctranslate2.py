@@ -263,12 +263,14 @@ def test_unknown_words_have_a_row(tiny_model, tokenizer, tmp_path):
 
 def test_what_it_lacks_is_refused_at_once(tiny_model):
     model = tiny_model(
-        activation_function="mish", layer_norm_deviation="unbiased", d_k=4, d_v=6, eos_token_id=[1, 2]
+        activation_function="mish", layer_norm_deviation="unbiased", d_k=4, d_v=6, eos_token_id=[1, 2],
+        scale_attention=False,
     )  # fmt: skip
     with pytest.raises(ConversionError) as error:
         VaswaniConverter(model, None)
 
-    for reason in ("activation_function='mish'", "'unbiased'", "d_k=4 with d_v=6", "eos_token_id=[1, 2]", "tokenizer"):
+    reasons = "activation_function='mish'", "'unbiased'", "d_k=4 with d_v=6", "eos_token_id=[1, 2]", "tokenizer"
+    for reason in (*reasons, "scale_attention=False"):
         assert reason in str(error.value)
 
 
