@@ -174,9 +174,12 @@ def main(arguments: list[str] | None = None):
     if arguments.results:
         with whole_file(arguments.results) as file:
             file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if results:
+        print(table(results))
+    if grid.stopped:
+        sys.exit("Stopped; the same command goes on.")
     if not results:
         sys.exit("No run has finished.")
-    print(table(results))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,61 @@
+"""Repeats the paper's experiments.
+
+python -m experiments                                       # what there is, and what has been run
+python -m experiments table3 --data DATA --work RUNS --jobs 2
+python -m experiments report                                # README.md and its figures, from results/
+
+An experiment that is interrupted goes on with the same command. Its runs stay in RUNS; results/NAME.json is what is
+recorded, and the report is written again. DATA is the folder that README.md describes.
+"""
+
+import argparse
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from .lab import ExperimentError, Lab, record, recorded
+from .report import EXPERIMENTS, write_report
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def overview() -> str:
+    lines = []
+    for name in EXPERIMENTS:
+        module, found = import_module(f".{name}", __package__), recorded(name)
+        state = f"run on {found['machine']['processor']}" if found else "not run yet"
+        lines.append(f"{name:12} {module.TITLE} ({state})")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", choices=[*EXPERIMENTS, "report"], metavar="NAME", help="table3, heads, ...")
+    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipes' paths start from")
+    parser.add_argument("--work", type=Path, help="the folder of the runs")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the CPU's threads")
+    options = parser.parse_args(arguments)
+    if options.name is None:
+        print(overview())
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        if options.name != "report":
+            if options.work is None:
+                parser.error("--work is missing: the folder in which runs are kept")
+            module = import_module(f".{options.name}", __package__)
+            record(options.name, module.run(Lab(options.data.absolute(), options.work.absolute(), options.jobs)))
+        write_report()
+    except ExperimentError as error:
+        sys.exit(f"{parser.prog}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"{parser.prog}: stopped; the same command goes on")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Positions, and sentences longer than any seen in training.
+
+    python -m experiments length --data DATA --work RUNS --jobs 2
+
+Question: section 3.5 chose sinusoids over learned positions, which were no worse, "because it may allow the model to
+extrapolate to sequence lengths longer than the ones encountered during training". Does it? And what do positions do at
+all: without any, the decoder still sees an order through its mask, the encoder none.
+
+Design: recipes/documentation.yaml, no side longer than 40 tokens, trained with sinusoids, with learned positions (rows
+beyond the 40th stay as they were drawn), and with none; three seeds each. Tested on held-out documentation and news by
+the length of the longer side, on the loss of a token and on greedy translations: sacreBLEU, and how long they are
+beside the reference.
+"""
+
+from typing import Any
+
+import numpy as np
+import sacrebleu
+
+from vaswani_transformer import translate_texts
+from vaswani_transformer.loading import load, load_tokenizer
+
+from . import figures
+from .lab import Lab, Run
+from .tables import Column, markdown
+
+
+TITLE = "Length: positions beyond those seen"
+SEEDS = (1, 2, 3)
+ENCODINGS = {
+    "sinusoidal": [],
+    "learned": ["model.position_encoding=learned", "model.max_position_embeddings=512"],
+    "none": ["model.position_encoding=none"],
+}
+TESTS = ("en-de/docs_dev.tsv.xz", "en-de/adobe_dev.tsv.xz", "en-de/newstest2013.tsv.xz")
+BOUNDS = (20, 40, 60, 80, 100)  # tokens of the longer side
+SEEN = 40
+TRANSLATED = 150  # sentences of each length, at most
+
+
+def groups(lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """Which sentences are of which length: {"21 to 40": indices}"""
+    names = [f"{low + 1} to {high}" for low, high in zip((0, *BOUNDS), BOUNDS, strict=False)] + [f"over {BOUNDS[-1]}"]
+    place = np.searchsorted(BOUNDS, lengths)
+    return {name: np.flatnonzero(place == i) for i, name in enumerate(names)}
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    runs = lab.train("length", "documentation", ENCODINGS, seeds=SEEDS)
+    pairs = [pair for name in TESTS for pair in lab.pairs(name)]
+    nats = {}
+    for name in TESTS:
+        for run, of_pairs_here in zip(runs, lab.losses([run.model for run in runs], name), strict=True):
+            nats.setdefault(run.name, []).append(of_pairs_here)
+    tokenizer = load_tokenizer(runs[0].model)
+    sides = zip(*(tokenizer([pair[i] for pair in pairs])["input_ids"] for i in (0, 1)), strict=True)
+    lengths = np.array([max(map(len, ids)) for ids in sides])
+    chosen = groups(lengths)
+    results = []
+    for run in runs:
+        losses, translated = np.concatenate(nats[run.name]), scores(run, pairs, chosen)
+        for group, indices in chosen.items():
+            of_group = losses[indices].sum(axis=0)
+            own = {"encoding": run.row, "seed": run.seed, "length": group, "loss": round(of_group[0] / of_group[1], 4)}
+            results.append({**own, **translated[group]})
+    counts = {group: {"pairs": len(i), "tokens": int(losses[i, 1].sum())} for group, i in chosen.items()}
+    return {"groups": counts, "translated": TRANSLATED, "results": results}
+
+
+def scores(run: Run, pairs: list[tuple[str, str]], chosen: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Of greedy translations of the first sentences of each length: BLEU, and words beside the reference's."""
+    model, tokenizer = load(run.model)
+    found = {}
+    for group, indices in chosen.items():
+        some = [pairs[i] for i in indices[:TRANSLATED]]
+        translations = translate_texts(model, tokenizer, [source for source, _ in some], num_beams=1)
+        references = [target for _, target in some]
+        words = [sum(len(text.split()) for text in texts) for texts in (translations, references)]
+        bleu = sacrebleu.corpus_bleu(translations, [references]).score
+        found[group] = {"sacrebleu_greedy": round(bleu, 2), "words_of_reference": round(words[0] / words[1], 3)}
+    return found
+
+
+def report(found: dict[str, Any]) -> str:
+    names = list(found["groups"])
+
+    def mean(encoding: str, key: str) -> np.ndarray:
+        """[lengths], over the seeds"""
+        values = [
+            [one[key] for one in found["results"] if one["encoding"] == encoding and one["length"] == name]
+            for name in names
+        ]
+        return np.array(values).mean(axis=1)
+
+    columns = [Column("longer side, tokens"), Column("pairs", right=True)]
+    columns += [
+        Column(f"{encoding}: {what}", right=True) for what in ("loss", "BLEU", "words") for encoding in ENCODINGS
+    ]
+    lines = []
+    for i, name in enumerate(names):
+        line = {"longer side, tokens": name, "pairs": f"{found['groups'][name]['pairs']:,}"}
+        for encoding in ENCODINGS:
+            line[f"{encoding}: loss"] = f"{mean(encoding, 'loss')[i]:.2f}"
+            line[f"{encoding}: BLEU"] = f"{mean(encoding, 'sacrebleu_greedy')[i]:.1f}"
+            line[f"{encoding}: words"] = f"{mean(encoding, 'words_of_reference')[i]:.0%}"
+        lines.append(line)
+    drawn = figures.figure(9, 3.2)
+    titles = {"loss": "Loss of a token, nats", "words_of_reference": "Words of the translation / reference"}
+    for axes, (key, title) in zip(drawn.subplots(1, 2), titles.items(), strict=True):
+        for encoding in ENCODINGS:
+            axes.plot(names, mean(encoding, key), marker=".", label=encoding)
+        axes.axvline(BOUNDS.index(SEEN) + 0.5, color="#999999", linewidth=0.8)
+        axes.set(title=title, xlabel="tokens of the longer side; left of the line: seen in training")
+    axes.legend()
+    figure = figures.save(drawn, "length", "Loss and length of translations against the length of sentences")
+    text = "Mean of the seeds; words: of the translations, beside those of the references."
+    return "\n\n".join([figure, markdown(columns, lines), text])

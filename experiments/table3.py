@@ -1,0 +1,190 @@
+"""Table 3 of the paper, rows A to E, and what a reader asks first beyond it.
+
+    python -m experiments table3 --data DATA --work RUNS --jobs 2
+
+Question: does each part of the model matter in the direction, and about as much, as the paper's perplexities say?
+
+Design: recipes/captions.yaml is the base row: the paper's model, optimiser and schedule, with a quarter of its widths
+and half of its layers. Each row is trained three times on the same number of tokens; a seed also fixes the order of the
+data, which is the same in each row. Compared is the loss of a held-out token without label smoothing, the logarithm of
+the paper's perplexity, pair by pair.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import figures
+from .intervals import Design, Interval, differences
+from .lab import Lab, Run
+from .tables import Column, markdown
+
+
+TITLE = "Table 3: what the parts are worth"
+SEEDS = (1, 2, 3)
+TESTS = ("multi30k/val.tsv.xz", "multi30k/test_2016_flickr.tsv.xz")
+NO_DIFFERENCE = 0.02  # nats: below this the paper's two perplexities count as the same
+EQUAL = 0.05  # nats: a difference that is surely smaller than this counts as none
+
+PAPER_BASE = 4.92, 25.8  # perplexity and BLEU of the base model on newstest2013
+
+
+class Row(NamedTuple):
+    """A row of the table: what differs from the base model, and what the paper says of it."""
+
+    part: str
+    what: str
+    settings: list[str]
+    perplexity: float | None = None
+    bleu: float | None = None
+
+    @property
+    def claim(self) -> float | None:
+        """The paper's difference to its base model, in nats a token; None beyond the paper."""
+        return None if self.perplexity is None else math.log(self.perplexity / PAPER_BASE[0])
+
+
+def heads(count: int) -> list[str]:
+    return [f"model.encoder_attention_heads={count}", f"model.decoder_attention_heads={count}"]
+
+
+def layers(count: int) -> list[str]:
+    return [f"model.encoder_layers={count}", f"model.decoder_layers={count}"]
+
+
+def width(d_model: int) -> list[str]:
+    return [f"model.d_model={d_model}", f"model.d_k={d_model // 8}", f"model.d_v={d_model // 8}"]
+
+
+PRE_NORM = ["model.norm_position=pre"]
+NO_WARM_UP = ["optimisation.warmup_steps=1", "optimisation.decay_from=400"]
+BASE = Row("", "the base model", [])
+ROWS = {
+    "h1": Row("A", "1 head", heads(1), 5.29, 24.9),
+    "h4": Row("A", "4 heads", heads(4), 5.00, 25.5),
+    "h16": Row("A", "16 heads", heads(16), 4.91, 25.8),
+    "h32": Row("A", "32 heads", heads(32), 5.01, 25.4),
+    "dk4": Row("B", "d_k 4 (paper: 16)", ["model.d_k=4", "model.d_v=16"], 5.16, 25.1),
+    "dk8": Row("B", "d_k 8 (32)", ["model.d_k=8", "model.d_v=16"], 5.01, 25.4),
+    "n1": Row("C", "1 layer (2)", layers(1), 6.11, 23.7),
+    "n2": Row("C", "2 layers (4)", layers(2), 5.19, 25.3),
+    "n4": Row("C", "4 layers (8)", layers(4), 4.88, 25.5),
+    "d64": Row("C", "d_model 64 (256)", width(64), 5.75, 24.5),
+    "d256": Row("C", "d_model 256 (1024)", width(256), 4.66, 26.0),
+    "ff256": Row("C", "d_ff 256 (1024)", ["model.d_ff=256"], 5.12, 25.4),
+    "ff1024": Row("C", "d_ff 1024 (4096)", ["model.d_ff=1024"], 4.75, 26.2),
+    "dropout-0": Row("D", "no dropout", ["model.dropout=0.0"], 5.77, 24.6),
+    "dropout-0.2": Row("D", "dropout 0.2", ["model.dropout=0.2"], 4.95, 25.5),
+    "smoothing-0": Row("D", "no label smoothing", ["model.label_smoothing=0.0"], 4.67, 25.3),
+    "smoothing-0.2": Row("D", "label smoothing 0.2", ["model.label_smoothing=0.2"], 5.47, 25.7),
+    "learned": Row(
+        "E", "learned positions", ["model.position_encoding=learned", "model.max_position_embeddings=64"], 4.92, 25.7
+    ),
+    "pre-norm": Row("beyond", "LayerNorm before each sub-layer", PRE_NORM),
+    "no-warm-up": Row("beyond", "no warm-up", NO_WARM_UP),
+    "pre-norm-no-warm-up": Row("beyond", "LayerNorm before, and no warm-up", [*PRE_NORM, *NO_WARM_UP]),
+    "unscaled": Row("beyond", "no division by sqrt(d_k)", ["model.scale_attention=false"]),
+    "untied": Row("beyond", "three embedding matrices", ["model.share_embeddings=none"]),
+    "separate": Row("beyond", "Q, K and V initialised each by itself", ["model.fused_initialisation=false"]),
+}
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    settings = {row: fixed.settings for row, fixed in {"base": BASE, **ROWS}.items()}
+    runs = lab.train("table3", "captions", settings, seeds=SEEDS)
+    of_tests = [lab.losses([run.model for run in runs], pairs) for pairs in TESTS]
+    return measure(runs, {run.name: np.concatenate(of_run) for run, *of_run in zip(runs, *of_tests, strict=True)})
+
+
+def measure(runs: list[Run], losses: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What is recorded; `losses` [N, 2] are nats and tokens of each pair, by the name of the run."""
+    seeds = sorted({run.seed for run in runs})
+    by_row = {row: {run.seed: run for run in runs if run.row == row} for row in ("base", *ROWS)}
+    complete = [row for row, found in by_row.items() if len(found) == len(seeds)]
+    nats = np.array([[losses[by_row[row][seed].name][:, 0] for seed in seeds] for row in complete])
+    design = Design(complete, nats, losses[runs[0].name][:, 1])
+    found = differences(design, "base") if "base" in complete and len(complete) > 2 and len(seeds) > 1 else {}
+    rows = []
+    for row, runs_of_row in by_row.items():
+        facts = [run.facts for run in runs_of_row.values()]
+        bleu = [next(iter(one["sacrebleu_greedy"].values()), 0.0) for one in facts]
+        own: dict[str, Any] = {"row": row, "parameters": facts[0]["parameters"] if facts else None}
+        own["losses"] = {str(s): round(loss_of(losses[one.name]), 4) for s, one in runs_of_row.items()}
+        own |= {"sacrebleu_greedy": bleu, "minutes": [round(60 * one["hours"], 1) for one in facts]}
+        if row in found:
+            own["difference"] = found[row].rounded()
+            own["verdict"] = verdict(ROWS[row].claim, found[row])
+        rows.append(own)
+    return {"seeds": seeds, "pairs": len(design.tokens), "tokens": int(design.tokens.sum()), "rows": rows}
+
+
+def loss_of(loss: np.ndarray) -> float:
+    """Nats a token."""
+    return float(loss[:, 0].sum() / loss[:, 1].sum())
+
+
+def verdict(claim: float | None, found: Interval) -> str:
+    """Whether the paper's direction holds."""
+    better, worse = found.high < 0, found.low > 0
+    if claim is None:
+        return "worse" if worse else "better" if better else "no difference seen"
+    if abs(claim) < NO_DIFFERENCE:
+        if max(abs(found.low), abs(found.high)) < EQUAL:
+            return "holds: no difference"
+        return "fails" if better or worse else "cannot be resolved"
+    if not better and not worse:
+        return "cannot be resolved"
+    return "holds" if worse == (claim > 0) else "fails"
+
+
+def report(found: dict[str, Any]) -> str:
+    others = [row for row in found["rows"][1:] if "difference" in row]
+    columns = [Column("part"), Column("row")]
+    columns += [Column(name, right=True) for name in ("paper", "here", "paper's BLEU", "BLEU", "parameters")]
+    columns += [Column("verdict")]
+    lines = []
+    for row in found["rows"]:
+        fixed, bleu = ROWS.get(row["row"], BASE), row["sacrebleu_greedy"]
+        line = {"part": fixed.part, "row": fixed.what, "verdict": row.get("verdict", "")}
+        if "difference" in row:
+            line["here"] = Interval(*row["difference"])
+        elif row["losses"]:
+            line["here"] = f"{np.mean(list(row['losses'].values())):.3f}"
+        if fixed.claim is not None:
+            line |= {"paper": f"{fixed.claim:+.3f}", "paper's BLEU": f"{fixed.bleu - PAPER_BASE[1]:+.1f}"}
+        if bleu:
+            line |= {"BLEU": f"{np.mean(bleu):.1f}", "parameters": f"{row['parameters']:,}"}
+        lines.append(line)
+    return "\n\n".join([draw(others), summary(others), markdown(columns, lines)])
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    claims = [row for row in rows if ROWS[row["row"]].claim is not None]
+    counts = {word: sum(row["verdict"].startswith(word) for row in claims) for word in ("holds", "fails", "cannot")}
+    return (
+        f"Of the paper's {len(claims)} rows the direction holds for {counts['holds']}, fails for {counts['fails']}, "
+        f"and cannot be resolved for {counts['cannot']}. Differences are in nats a held-out token, with intervals of "
+        "95%; less is better. BLEU is sacreBLEU of greedy translations of Multi30k val, the mean of the seeds."
+    )
+
+
+def draw(rows: list[dict[str, Any]]) -> str:
+    drawn = figures.figure(8, 0.6 + 0.24 * len(rows))
+    axes = drawn.subplots()
+    for place, row in enumerate(rows):
+        value, low, high = row["difference"]
+        axes.plot([low, high], [place, place], color=figures.COLOURS[0], linewidth=1.5, zorder=2)
+        axes.plot(value, place, "o", color=figures.COLOURS[0], markersize=5, label="here" if place == 0 else None)
+        claim = ROWS[row["row"]].claim
+        if claim is not None:
+            label = "the paper" if place == 0 else None
+            axes.plot(claim, place, "D", color=figures.COLOURS[1], markersize=4, label=label, zorder=3)
+    names = [f"{ROWS[row['row']].part}  {ROWS[row['row']].what}".strip() for row in rows]
+    axes.set_yticks(range(len(rows)), names)
+    axes.axvline(0, color="#999999", linewidth=0.8, zorder=1)
+    axes.invert_yaxis()
+    axes.set(xlabel="loss of a token beyond the base model's, in nats (right: worse)")
+    axes.legend(loc="lower right")
+    what = "Differences of the loss to the base model, with intervals, beside those of the paper"
+    return figures.save(drawn, "table3", what)

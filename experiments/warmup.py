@@ -1,0 +1,116 @@
+"""Learning rate, warm-up, and where the LayerNorm stands.
+
+    python -m experiments warmup --data DATA --work RUNS --jobs 2
+
+Question: the paper warms up for 4,000 steps and does not say what happens without. Xiong et al. 2020 (arXiv 2002.04745)
+say that the original order, LayerNorm after each sub-layer, cannot do without, because gradients near the output begin
+large, and that LayerNorm before each sub-layer can. Is that so here?
+
+Design: recipes/captions.yaml for 600 steps. The rate rises for the steps of the warm-up, stays at its peak to step 400,
+and falls with the root of the step: with a warm-up of 400 it is equation 3. The peak is 0.25 to 4 times that of
+equation 3, which is 0.0044. Gradient norms are those of the first batch, before any step, over 5 random initialisations
+of the paper's 6 + 6 layers.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+
+from . import figures
+from .lab import Lab
+
+
+TITLE = "Warm-up and the place of the LayerNorm"
+STEPS = 600
+DECAY_FROM = 400
+PEAK = (128 * DECAY_FROM) ** -0.5
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+WARM_UPS = (1, 25, 100, 400)
+NORMS = {"post": "after (the paper)", "pre": "before"}
+
+
+def name_of(norm: str, scale: float, warm_up: int) -> str:
+    return f"{norm}-{scale:g}-{warm_up}"
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    settings = [f"optimisation.{key}" for key in (f"max_steps={STEPS}", f"decay_from={DECAY_FROM}")]
+    settings += ["checkpointing.bleu_steps=0", f"checkpointing.validation_steps={STEPS}"]
+    runs = lab.train(
+        "warmup",
+        "captions",
+        {
+            name_of(norm, scale, warm_up): [
+                f"model.norm_position={norm}",
+                f"optimisation.learning_rate_scale={scale}",
+                f"optimisation.warmup_steps={warm_up}",
+            ]
+            for norm, scale, warm_up in itertools.product(NORMS, SCALES, WARM_UPS)
+        },
+        settings,
+    )
+    losses = {run.row: [line["validation_loss"] for line in run.log() if "validation_loss" in line][-1] for run in runs}
+    return {"losses": losses, "gradients": {norm: gradients(norm) for norm in NORMS}}
+
+
+def gradients(norm: str, seeds: int = 5) -> dict[str, list[float]]:
+    """The norm of each layer's gradient before the first step: of each stack [layers], the mean of the seeds."""
+    found: dict[str, list[list[float]]] = {"encoder": [], "decoder": []}
+    for seed in range(seeds):
+        torch.manual_seed(seed)
+        config = VaswaniConfig(vocab_size=4096, d_model=128, d_ff=512, norm_position=norm)
+        model = VaswaniForConditionalGeneration(config)
+        source, target = torch.randint(2, config.vocab_size, (2, 64, 16))
+        model(input_ids=source, labels=target).loss.backward()
+        for stack, of_seeds in found.items():
+            layers = getattr(model.model, stack).layers
+            of_seeds.append([float(sum(p.grad.square().sum() for p in layer.parameters()) ** 0.5) for layer in layers])
+    return {stack: np.mean(of_seeds, axis=0).round(4).tolist() for stack, of_seeds in found.items()}
+
+
+def report(found: dict[str, Any]) -> str:
+    losses = {
+        norm: np.array(
+            [[found["losses"].get(name_of(norm, s, w), np.nan) for s in SCALES] for w in WARM_UPS]  # [warm-ups, scales]
+        )
+        for norm in NORMS
+    }
+    lines = [draw(losses, found["gradients"])]
+    for norm, of_norm in losses.items():
+        best, without = np.nanmin(of_norm[1:]), np.nanmin(of_norm[0])
+        at = SCALES[int(np.nanargmin(of_norm[0]))]
+        lines.append(
+            f"LayerNorm {NORMS[norm]}: best loss with a warm-up {best:.3f}, without {without:.3f} (at {at:g} times the "
+            f"peak of equation 3); at that peak {of_norm[-1][SCALES.index(1.0)]:.3f} with the longest warm-up and "
+            f"{of_norm[0][SCALES.index(1.0)]:.3f} without."
+        )
+    return "\n\n".join(lines)
+
+
+def draw(losses: dict[str, np.ndarray], gradients: dict[str, dict[str, list[float]]]) -> str:
+    drawn = figures.figure(9, 3.4)
+    *maps, curves = drawn.subplots(1, 3, width_ratios=[1, 1, 1])
+    every = np.concatenate([of_norm.ravel() for of_norm in losses.values()])
+    low, high = np.nanmin(every), np.nanmax(every)
+    for axes, (norm, of_norm) in zip(maps, losses.items(), strict=True):
+        axes.imshow(of_norm, cmap="viridis_r", vmin=low, vmax=high, aspect="auto", origin="lower")
+        for (y, x), value in np.ndenumerate(of_norm):
+            colour = "white" if value > (low + high) / 2 else "black"
+            text = "-" if np.isnan(value) else f"{value:.2f}"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=8)
+        axes.set_xticks(range(len(SCALES)), [f"{PEAK * scale:.4f}" for scale in SCALES])
+        axes.set_yticks(range(len(WARM_UPS)), ["none", *map(str, WARM_UPS[1:])])
+        axes.set(title=f"LayerNorm {NORMS[norm]}", xlabel="peak of the learning rate", ylabel="steps of warm-up")
+    for norm, colour in zip(NORMS, figures.COLOURS, strict=False):
+        for stack, style in (("encoder", "--"), ("decoder", "-")):
+            values = gradients[norm][stack]
+            label = f"{stack}, {'after' if norm == 'post' else 'before'}"
+            curves.plot(range(1, len(values) + 1), values, style, color=colour, marker=".", label=label)
+    curves.set(title="Gradient at the start", xlabel="layer", ylabel="norm", yscale="log")
+    curves.legend(fontsize=7)
+    what = "Heat maps of the final loss over learning rate and warm-up, and gradient norms by layer"
+    return figures.save(drawn, "warmup", what)
