@@ -110,8 +110,8 @@ class Lab:
         def measure(model: Path) -> np.ndarray:
             kept = model / f"likelihood-{file.name.partition('.')[0]}.tsv"
             if not kept.exists():
-                with kept.with_suffix(".partial").open("w") as output:
-                    self.require("training.likelihood", model, file, stdout=output)
+                printed = self.require("training.likelihood", model, file)
+                kept.with_suffix(".partial").write_text(printed)
                 kept.with_suffix(".partial").replace(kept)
             total, mean = np.loadtxt(kept).T
             return np.stack([-total, np.round(total / mean)], axis=1)
@@ -124,16 +124,19 @@ class Lab:
         nats, tokens = self.losses([model], pairs)[0].sum(axis=0)
         return float(nats / tokens)
 
-    def require(self, module: str, *arguments: Any, stdout: Any = subprocess.DEVNULL):
-        """`call`, where nothing may go wrong.
+    def require(self, module: str, *arguments: Any) -> str:
+        """`call`, where nothing may go wrong; returns what was printed.
 
         Raises:
             ExperimentError: it did; the message is the command's.
         """
-        with tempfile.TemporaryFile("w+") as errors:
-            if self.call(module, *arguments, stdout=stdout, stderr=errors):
-                errors.seek(0)
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            code = self.call(module, *arguments, stdout=output, stderr=errors)
+            output.seek(0)
+            errors.seek(0)
+            if code:
                 raise ExperimentError(f"python -m {module} {' '.join(map(str, arguments))} failed:\n{errors.read()}")
+            return output.read()
 
     def call(self, module: str, *arguments: Any, **streams: Any) -> int:
         """`python -m MODULE ...`; SIGTERM goes to it, too, so that it can save and end."""

@@ -7,8 +7,8 @@ Question: how many tokens does each optimiser need for the loss that the paper's
 Design: recipes/captions.yaml, six ways to train it. Each is tuned on the same small budget, three learning rates with
 one seed; the best of the three is trained with two seeds more. Validated every 100 steps on Multi30k val; between two
 validations the loss is taken as straight. "Averaged" is the paper's Adam, of whose weights the mean of the last five of
-the checkpoints at every 100th step is validated (section 6.1; LAWA, arXiv 2209.14981). "Cooled down": the rate falls
-to 0 over the second half, so that its curve belongs to this length of training only.
+the checkpoints at every 100th step is validated (section 6.1; LAWA, arXiv 2209.14981). "Cooled down": the rate falls to
+0 over the second half, so that its curve belongs to this length of training only.
 """
 
 import shutil

@@ -6,7 +6,8 @@ from importlib import import_module
 from .lab import ROOM, recorded
 
 
-EXPERIMENTS = ["table3", "warmup", "length", "optimisers"]
+README = ROOM / "README.md"
+EXPERIMENTS = ["table3", "warmup", "length", "heads", "alignment", "layers", "parsing", "cost", "optimisers"]
 
 
 def write_report():
@@ -16,7 +17,7 @@ def write_report():
         if found is None:
             continue
         parts += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), module.report(found), origin(found)]
-    (ROOM / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    README.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def prose(docstring: str) -> str:

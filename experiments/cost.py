@@ -1,0 +1,164 @@
+"""Table 2 of the paper: quality against the cost of training.
+
+    python -m experiments cost --work RUNS
+
+Question: "at a fraction of the training cost". The paper estimates floating-point operations "by multiplying the
+training time, the number of GPUs used, and an estimate of the sustained single-precision floating-point capacity of
+each GPU". What are they by counting, for the paper's models and for all that was trained here, and how does quality
+grow with them?
+
+Design: torch counts the operations of a forward and backward pass over 32 sentences of 24 tokens on either side; that
+times the tokens of the run, padding included. The formula takes the hours of the run and what one thread of this
+machine does in products of large matrices; where a checkpoint was trained on another processor, it is left out.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, checkpoint_path
+from vaswani_transformer.configuration_vaswani import PRESETS
+
+from . import figures
+from .lab import ROOM, Lab, processor, recorded
+from .tables import Column, markdown
+
+
+TITLE = "Table 2: quality against cost"
+CHECKPOINTS = ("mini-en-de", "mini-de-en", "mini-en-fr", "multi30k-en-de", "multi30k-en-fr")
+PAPER_BLEU = "tokenised BLEU, compounds split (the paper's)"
+SENTENCES, LENGTH = 32, 24
+P100 = 9.5e12  # operations a second, the paper's estimate
+
+
+class PaperRow(NamedTuple):
+    """A row of Table 2: BLEU on newstest2014, English to German, and operations."""
+
+    model: str
+    bleu: float
+    operations: float
+
+
+TABLE_2 = [
+    PaperRow("GNMT + RL", 24.6, 2.3e19),
+    PaperRow("ConvS2S", 25.16, 9.6e18),
+    PaperRow("MoE", 26.03, 2.0e19),
+    PaperRow("GNMT + RL, ensemble", 26.30, 1.8e20),
+    PaperRow("ConvS2S, ensemble", 26.36, 7.7e19),
+    PaperRow("Transformer base", 27.3, 3.3e18),
+    PaperRow("Transformer big", 28.4, 2.3e19),
+]
+PAPER_RUNS = {"base": (100_000, 12.0), "big": (300_000, 84.0)}  # steps of 25,000 tokens, and hours on 8 GPUs
+
+
+def operations_per_token(config: VaswaniConfig) -> float:
+    """Of a target token, forward and backward."""
+    model = VaswaniForConditionalGeneration(config)
+    model.set_attn_implementation("eager")
+    ids = torch.randint(2, min(config.vocab_size, config.decoder_vocab_size), (SENTENCES, LENGTH))
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, labels=ids).loss.backward()
+    return counter.get_total_flops() / ids.numel()
+
+
+def capacity(size: int = 2048, seconds: float = 3.0) -> float:
+    """Operations a second of one thread in products of large float32 matrices."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    matrix, count, start = torch.randn(size, size), 0, time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds:
+        torch.mm(matrix, matrix)
+        count += 1
+    torch.set_num_threads(threads)
+    return 2 * size**3 * count / passed
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    rate, here = capacity(), processor()
+    rows = []
+    for name, (steps, hours) in PAPER_RUNS.items():
+        counted = operations_per_token(VaswaniConfig(**PRESETS[name])) * steps * 25_000
+        bleu = next(row.bleu for row in TABLE_2 if row.model == f"Transformer {name}")
+        rows.append(
+            {"model": f"the paper's {name}", "counted": counted, "formula": hours * 3600 * 8 * P100, "bleu": bleu}
+        )
+    for name in CHECKPOINTS:
+        facts = json.loads(Path(checkpoint_path(name), "training.json").read_text(encoding="utf-8"))
+        tokens = facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"]
+        counted = operations_per_token(VaswaniConfig.from_pretrained(checkpoint_path(name))) * tokens
+        own: dict[str, Any] = {"model": name, "counted": counted, "hours": round(facts["hours"], 2)}
+        own |= {"threads": facts["threads"], "bleu": newstest(name)}
+        if facts["device"] == here:
+            own["formula"] = facts["hours"] * 3600 * facts["threads"] * rate
+        rows.append(own)
+    table3 = recorded("table3")
+    return {"capacity": rate, "rows": rows, "captions": captions(table3) if table3 else []}
+
+
+def newstest(name: str) -> float | None:
+    """The recorded BLEU on newstest2014, as the paper computes it for German."""
+    scores = json.loads((ROOM.parent / "model_cards" / name / "scores.json").read_text(encoding="utf-8"))
+    for one in scores["results"]:
+        if one["dataset"] == "newstest2014" and name.endswith("en-de"):
+            return one.get(PAPER_BLEU, one["sacreBLEU"])["value"]
+    return None
+
+
+def captions(table3: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of Table 3 by cost: those that differ in their shape."""
+    from .table3 import BASE, ROWS
+
+    found = []
+    for row in table3["rows"]:
+        fixed = {"base": BASE, **ROWS}[row["row"]]
+        fields = dict(
+            setting.removeprefix("model.").split("=") for setting in fixed.settings if setting[:6] == "model."
+        )
+        if fixed.part in ("", "A", "B", "C") and row["losses"]:
+            shape = dict(vocab_size=4096, d_model=128, d_ff=512, encoder_layers=3, decoder_layers=3)
+            config = VaswaniConfig(**{**shape, **{name: int(value) for name, value in fields.items()}})
+            bleu = row["sacrebleu_greedy"]
+            found.append({"row": row["row"], "bleu": sum(bleu) / len(bleu)})
+            found[-1]["counted"] = operations_per_token(config) * 2000 * 1024
+    return found
+
+
+def report(found: dict[str, Any]) -> str:
+    lines = []
+    for row in found["rows"]:
+        line = {"model": row["model"], "counted": f"{row['counted']:.1e}"}
+        if "formula" in row:
+            line |= {"formula": f"{row['formula']:.1e}", "counted / formula": f"{row['counted'] / row['formula']:.0%}"}
+        if row.get("bleu") is not None:
+            line["newstest2014 EN-DE"] = f"{row['bleu']:.1f}"
+        if "hours" in row:
+            line["hours"] = f"{row['hours']:.1f} on {row['threads']} threads"
+        lines.append(line)
+    names = ["model", "counted", "formula", "counted / formula", "newstest2014 EN-DE", "hours"]
+    text = (
+        f"Operations of a whole training; a thread of this machine does {found['capacity']:.1e} a second in products "
+        "of large matrices. Counted / formula is the share of the hardware's capacity that was made use of."
+    )
+    return "\n\n".join([draw(found), markdown([Column(name, right=name != "model") for name in names], lines), text])
+
+
+def draw(found: dict[str, Any]) -> str:
+    drawn = figures.figure(9, 3.4)
+    news, small = drawn.subplots(1, 2)
+    for row in TABLE_2:
+        news.plot(row.operations, row.bleu, "o", color=figures.COLOURS[5], markersize=4)
+        news.annotate(row.model, (row.operations, row.bleu), (4, 3), textcoords="offset points", fontsize=6)
+    for row in found["rows"]:
+        if row.get("bleu") is not None and not row["model"].startswith("the paper"):
+            news.plot(row["counted"], row["bleu"], "D", color=figures.COLOURS[0], markersize=5)
+            news.annotate(row["model"], (row["counted"], row["bleu"]), (4, 3), textcoords="offset points", fontsize=7)
+    news.set(title="newstest2014, English to German", xscale="log", xlabel="operations", ylabel="BLEU", ylim=(0, 32))
+    for row in found["captions"]:
+        small.plot(row["counted"], row["bleu"], "o", color=figures.COLOURS[0], markersize=4)
+        small.annotate(row["row"], (row["counted"], row["bleu"]), (4, 3), textcoords="offset points", fontsize=6)
+    small.set(title="Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
+    return figures.save(drawn, "cost", "BLEU against training operations, beside the paper's Table 2")

@@ -1,0 +1,291 @@
+"""Parsing (section 6.3): sentences to trees.
+
+    python -m experiments parsing --data DATA --work RUNS --jobs 2
+    python -m experiments.parsing parse "The cells were cultured in serum ." --model RUNS/parsing/in-order-seed1/model
+
+Question: "to evaluate if the Transformer can generalize to other tasks we performed experiments on English constituency
+parsing". Does it learn this from 25,000 trees with no change to the model? And is it better to name a constituent
+before its words, as the paper did, or after the first of them (in-order)?
+
+Design: the paper's four layers, narrower, on CRAFT, biomedical articles; other articles for the test. The target is the
+tree without its words, which are restored from the sentence; the search (beam 4) may only take what can still become
+one whole tree over them, so that every output is one. F1 of labelled constituents by evalb's rules (COLLINS.prm), all
+lengths, with an interval over sentences. The paper has 91.3 on the Wall Street Journal from 40,000 sentences.
+"""
+
+import argparse
+import json
+import lzma
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from vaswani_transformer.loading import load
+
+from . import figures
+from .intervals import bootstrap
+from .lab import Lab
+from .tables import Column, markdown
+from .trees import END, LINEARISATIONS, WORD, Leaf, Score, State, Tree, build, compare, read_tree, rest, total
+
+
+TITLE = "Parsing (section 6.3)"
+PARTS = ("train", "dev", "test")
+LABELS = (
+    "ADJP ADVP CAPTION CIT CONJP FRAG HEADING INTJ LST NAC NML NP PP PRN PRT QP RRC S SBAR SBARQ SINV SQ TITLE UCP VP "
+    "WHADVP WHNP WHPP X"
+).split()
+LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 60), (61, 1000))  # words
+
+
+def read_trees(path: Path) -> list[Tree]:
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        return [read_tree(line) for line in file]
+
+
+def write_pairs(trees: dict[str, list[Tree]], folder: Path):
+    """The trees as training reads them: sentence and symbols, a file for each part and linearisation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, linearise in LINEARISATIONS.items():
+        for part, of_part in trees.items():
+            lines = (f"{sentence(tree)}\t{' '.join(linearise(tree))}\n" for tree in of_part)
+            (folder / f"{name}-{part}.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def sentence(tree: Tree) -> str:
+    return " ".join(leaf.word for leaf in tree.leaves())
+
+
+# Parsing with a trained model ----------------------------------------------------------------------------------------
+
+
+class Grammar:
+    """Which tokens may follow a prefix, for sentences of known numbers of words: `prefix_allowed_tokens_fn`."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, words: Sequence[int], is_in_order: bool):
+        symbols = [WORD, *(kind + label for label in LABELS for kind in "oc")]
+        plain = {"add_special_tokens": False, "verbose": False}
+        self.tokens = {symbol: tuple(tokenizer(text_target=symbol, **plain)["input_ids"]) for symbol in symbols}
+        self.symbols = {ids: symbol for symbol, ids in self.tokens.items()}
+        self.first = {ids[0] for ids in self.symbols}
+        self.end = tokenizer.eos_token_id
+        self.starts = [State(count, is_in_order, LABELS) for count in words]
+        self.known: dict[tuple[int, tuple[int, ...]], tuple[State | None, tuple[int, ...]]] = {}
+
+    def __call__(self, sentence: int, ids: torch.Tensor) -> list[int]:
+        prefix = tuple(ids.tolist()[1:])  # without the start token
+        state, begun = self.read(sentence, prefix)
+        if state is None:
+            return [self.end]
+        allowed = set()
+        symbols = state.allowed()
+        if begun:  # a symbol of several tokens, or the beginning of a longer one
+            for symbol in symbols:
+                of_symbol = self.tokens.get(symbol, ())
+                if of_symbol[: len(begun)] == begun and len(of_symbol) > len(begun):
+                    allowed.add(of_symbol[len(begun)])
+            if begun not in self.symbols or self.symbols[begun] not in symbols:
+                return sorted(allowed) or [self.end]
+            symbols = state.after(self.symbols[begun]).allowed()
+        allowed |= {self.end if symbol == END else self.tokens[symbol][0] for symbol in symbols}
+        return sorted(allowed)
+
+    def read(self, sentence: int, ids: tuple[int, ...]) -> tuple[State | None, tuple[int, ...]]:
+        """The state after all symbols but the last, which may go on, and the tokens of this one.
+
+        The state is None where the tree has ended, and in a beam of probability 0: with few tokens allowed a search has
+        such beams.
+        """
+        if not ids:
+            return self.starts[sentence], ()
+        if (sentence, ids) not in self.known:
+            state, begun = self.read(sentence, ids[:-1])
+            if begun and self.goes_on(begun, ids[-1]):
+                begun = (*begun, ids[-1])
+            else:
+                state, begun = self.step(state, begun), ids[-1:]
+            if begun[0] not in self.first:
+                state = None
+            self.known[sentence, ids] = state, begun
+        return self.known[sentence, ids]
+
+    def step(self, state: State | None, begun: tuple[int, ...]) -> State | None:
+        """The state after the symbol of these tokens, if it is one that may come."""
+        if not begun:
+            return state
+        symbol = self.symbols.get(begun, "")
+        return state.after(symbol) if state is not None and symbol in state.allowed() else None
+
+    def goes_on(self, begun: tuple[int, ...], token: int) -> bool:
+        longer = (*begun, token)
+        return any(ids[: len(longer)] == longer for ids in self.symbols)
+
+    def symbols_of(self, sentence: int, ids: Sequence[int]) -> list[str]:
+        """The symbols of an output; one that was cut off is brought to its end."""
+        found: list[str] = []
+        begun: tuple[int, ...] = ()
+        state = self.starts[sentence]
+        for token in (*ids, self.end):
+            if begun and not self.goes_on(begun, token):
+                if begun in self.symbols:  # else it was cut off inside a symbol
+                    found.append(self.symbols[begun])
+                    state = state.after(found[-1])
+                begun = ()
+            if token == self.end:
+                break
+            begun = (*begun, token)
+        return [*found, *rest(state)]
+
+
+@torch.no_grad()
+def parse(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sequence[Leaf]],
+    is_in_order: bool,
+    beams: int = 4,
+    batch: int = 32,
+) -> list[Tree]:
+    """The tree of each sentence, given as its words."""
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    found: dict[int, Tree] = {}
+    for start in range(0, len(order), batch):
+        some = order[start : start + batch]
+        inputs = tokenizer(
+            [" ".join(leaf.word for leaf in sentences[i]) for i in some], padding=True, return_tensors="pt"
+        )
+        lengths = [len(sentences[i]) for i in some]
+        grammar = Grammar(tokenizer, lengths, is_in_order)
+        outputs = model.generate(
+            **inputs,
+            num_beams=beams,
+            max_new_tokens=8 * max(lengths) + 20,
+            min_new_tokens=None,
+            prefix_allowed_tokens_fn=grammar,
+        )
+        for row, (i, ids) in enumerate(zip(some, outputs.tolist(), strict=True)):
+            found[i] = build(grammar.symbols_of(row, ids[1:]), sentences[i], is_in_order)
+    return [found[i] for i in range(len(sentences))]
+
+
+# The experiment ------------------------------------------------------------------------------------------------------
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    trees = {part: read_trees(lab.path(f"craft_treebank/{part}.mrg.xz")) for part in PARTS}
+    folder = lab.work / "parsing" / "data"
+    write_pairs(trees, folder)
+    settings = {
+        name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"]
+        for name in LINEARISATIONS
+    }
+    runs = replace(lab, data=folder).train("parsing", "parsing", settings)
+    found = {}
+    for one in runs:
+        model, tokenizer = load(one.model)
+        parsed = parse(model, tokenizer, [list(tree.leaves()) for tree in trees["test"]], one.row == "in-order")
+        scores = [compare(tree, gold) for tree, gold in zip(parsed, trees["test"], strict=True)]
+        (one.folder / "test.mrg").write_text("".join(f"{tree}\n" for tree in parsed), encoding="utf-8")
+        found[one.row] = summarise(scores, trees["test"]) | {"parameters": one.facts["parameters"]}
+        found[one.row] |= {"hours": round(one.facts["hours"], 2), "steps": one.facts["steps"]}
+        found[one.row]["freely"] = free_share(model, tokenizer, trees["test"][:500], one.row == "in-order")
+    return {"sentences": len(trees["test"]), "linearisations": found}
+
+
+def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
+    lengths = [len(list(tree.leaves())) for tree in trees]
+    of_lengths = {
+        f"{low} to {high}": [score for score, length in zip(scores, lengths, strict=True) if low <= length <= high]
+        for low, high in LENGTHS
+    }
+    everything = total(scores)
+    return {
+        "f1": bootstrap(lambda indices: total(scores[i] for i in indices).f1, len(scores)).rounded(2),
+        "precision": round(100 * everything.right / everything.found, 2),
+        "recall": round(100 * everything.right / everything.gold, 2),
+        "exact": round(100 * sum(s.right == s.found == s.gold for s in scores) / len(scores), 2),
+        "by_length": {name: round(total(some).f1, 2) for name, some in of_lengths.items()},
+    }
+
+
+@torch.no_grad()
+def free_share(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, trees: Sequence[Tree], is_in_order: bool
+) -> float:
+    """How many greedy outputs are one whole tree over the words although nothing sees to it."""
+    whole = 0
+    for tree in trees:
+        inputs = tokenizer([sentence(tree)], return_tensors="pt")
+        leaves = list(tree.leaves())
+        ids = model.generate(**inputs, num_beams=1, max_new_tokens=8 * len(leaves) + 20)
+        try:
+            build(tokenizer.decode(ids[0], skip_special_tokens=True).split(), leaves, is_in_order)
+            whole += 1
+        except (ValueError, IndexError):
+            pass
+    return round(whole / len(trees), 3)
+
+
+def report(found: dict[str, Any]) -> str:
+    lines = []
+    for name, of_run in found["linearisations"].items():
+        value, low, high = of_run["f1"]
+        line = {"linearisation": name, "F1": f"{value:.1f} ({low:.1f} to {high:.1f})"}
+        line |= {key: f"{of_run[key]:.1f}" for key in ("precision", "recall", "exact")}
+        lines.append({**line, "whole trees without constraint": f"{of_run['freely']:.1%}", "hours": of_run["hours"]})
+    columns = [Column(name, right=name != "linearisation") for name in lines[0]]
+    drawn = figures.figure(6, 2.8)
+    axes = drawn.subplots()
+    for name, of_run in found["linearisations"].items():
+        axes.plot(list(of_run["by_length"]), list(of_run["by_length"].values()), marker=".", label=name)
+    axes.set(title="F1 by the length of the sentence", xlabel="words", ylabel="F1")
+    axes.legend()
+    return "\n\n".join([figures.save(drawn, "parsing", "F1 against sentence length"), markdown(columns, lines)])
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m experiments.parsing", description="Prints the tree of a sentence.")
+    parser.add_argument("command", choices=["parse"])
+    parser.add_argument("sentences", nargs="+", metavar="SENTENCE", help="words and marks may be joined as usual")
+    parser.add_argument("--model", type=Path, required=True, help="RUNS/parsing/in-order-seed1/model")
+    options = parser.parse_args(arguments)
+    try:
+        model, tokenizer = load(options.model)
+        order = find_linearisation(options.model)
+        texts = [[Leaf("XX", word) for word in tokens(text)] for text in options.sentences]
+        if not all(texts):
+            raise ValueError("A sentence has no words.")
+    except (OSError, ValueError) as error:
+        sys.exit(f"{parser.prog}: {error}")
+    for tree in parse(model, tokenizer, texts, order == "in-order"):
+        print(tree.pretty())
+
+
+def tokens(text: str) -> list[str]:
+    """As the treebank has them: marks of punctuation by themselves, brackets as words."""
+    return re.findall(r"\w+|[^\w\s]", text)
+
+
+def find_linearisation(model: Path) -> str:
+    """That which a parser was trained on, by the recipe in its folder.
+
+    Raises:
+        ValueError: it is no parser.
+    """
+    recipe = json.loads((model / "training.json").read_text(encoding="utf-8"))["recipe"]
+    if recipe["name"] != "parsing":
+        raise ValueError(f"{model} is not a parser: its recipe is {recipe['name']!r}.")
+    return recipe["data"]["train"][0]["path"].removesuffix("-train.tsv")
+
+
+if __name__ == "__main__":
+    main()

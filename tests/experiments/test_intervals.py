@@ -1,0 +1,65 @@
+"""Intervals hold what they should, as often as they say."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments.intervals import Design, bootstrap, differences, of_pairs, slope
+
+
+ROWS = [f"row{i}" for i in range(8)]
+
+
+def design(rng, effects, seed_effect=0.3, chance=0.02, pairs=200) -> Design:
+    """Losses of rows with these true differences, where each seed makes all rows better or worse."""
+    tokens = rng.integers(5, 30, pairs).astype(float)
+    ease = rng.normal(2, 0.5, pairs)  # some pairs are harder, for all rows
+    own = np.array(effects)[:, None] + rng.normal(0, seed_effect, 3) + rng.normal(0, chance, (len(effects), 3))
+    liked = rng.normal(0, 0.2, (len(effects), 1, pairs))  # some pairs suit a row
+    nats = tokens * (ease + own[..., None] + liked + rng.normal(0, 0.05, (len(effects), 3, pairs)))
+    return Design(ROWS[: len(effects)], nats, tokens)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    rng, effects = np.random.default_rng(0), [0.0, 0.02, -0.05, 0.1, 0.0, 0.2, -0.02, 0.0]
+    held = [
+        found[row].low <= effect <= found[row].high
+        for found in (differences(design(rng, effects), "row0") for _ in range(150))
+        for row, effect in zip(ROWS[1:], effects[1:], strict=True)
+    ]
+    assert 0.92 < np.mean(held) < 0.99
+
+
+def test_a_row_that_sometimes_fails_does_not_blur_the_others():
+    rng = np.random.default_rng(1)
+    steady = design(rng, [0.0, 0.05, 0.1, 0.0, 0.2, 0.0])
+    wild = steady._replace(nats=steady.nats.copy())
+    wild.nats[5, 1] += 3 * steady.tokens  # one of its seeds learned nothing
+    before, after = differences(steady, "row0"), differences(wild, "row0")
+    assert after["row1"].high - after["row1"].low < 1.5 * (before["row1"].high - before["row1"].low)
+    assert after["row5"].high - after["row5"].low > 5
+
+
+def test_seeds_that_are_good_for_all_rows_alike_do_not_widen_an_interval():
+    widths = []
+    for seed_effect in (0.0, 1.0):
+        found = differences(design(np.random.default_rng(2), [0.0] * 8, seed_effect), "row0")["row3"]
+        widths.append(found.high - found.low)
+    assert widths[0] == pytest.approx(widths[1], rel=1e-6)
+
+
+def test_the_variance_of_a_mean_over_pairs_is_the_bootstraps():
+    rng = np.random.default_rng(3)
+    tokens = rng.integers(5, 40, 400).astype(float)
+    nats = tokens * rng.normal(0.1, 0.5, 400)
+    drawn = bootstrap(lambda i: nats[i].sum() / tokens[i].sum(), 400, draws=4000)
+    assert (drawn.high - drawn.low) / (2 * 1.96) == pytest.approx(of_pairs(nats, tokens) ** 0.5, rel=0.06)
+
+
+def test_slope_is_scipys_with_its_interval():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=30)
+    y = 2 * x + rng.normal(size=30)
+    found, line = slope(x, y), stats.linregress(x, y)
+    assert found.value == line.slope and found.low < 2 < found.high
+    assert stats.t.cdf((line.slope - found.low) / line.stderr, 28) == pytest.approx(0.975)

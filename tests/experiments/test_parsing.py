@@ -1,0 +1,80 @@
+"""The parser: whatever a model likes, its output is one whole tree over the words of the sentence."""
+
+import json
+
+import pytest
+import torch
+
+from experiments import parsing
+from experiments.trees import LINEARISATIONS, Leaf, build, read_tree
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, learn_tokenizer
+
+
+TREES = [
+    "(S (NP (DT The) (NNS cells)) (VP (VBD were) (VP (VBN cultured) (PP (IN in) (NP (NN serum))))) (. .))",
+    "(HEADING (NP (NN Abstract)))",
+    "(S (NP (NNP PAX6)) (VP (VBZ is) (ADJP (JJ (RB well)) (VBN known))))".replace("(JJ (RB well))", "(RB well)"),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """It cuts some symbols, of which others begin with the same letters: S, SBAR, SBARQ."""
+    trees = [read_tree(tree) for tree in TREES]
+    texts = [parsing.sentence(tree) for tree in trees] + ["oS cS oNP cNP w oSB"] * 40
+    return learn_tokenizer(texts, 290)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    torch.manual_seed(0)
+    sizes = dict(d_model=16, d_ff=16, encoder_layers=1, decoder_layers=1)
+    heads = dict(encoder_attention_heads=2, decoder_attention_heads=2)
+    return VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **sizes, **heads)).eval()
+
+
+@pytest.mark.parametrize("order", LINEARISATIONS)
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_model_that_knows_nothing_gives_whole_trees(model, tokenizer, order, beams):
+    sentences = [list(read_tree(tree).leaves()) for tree in TREES]
+    trees = parsing.parse(model, tokenizer, sentences, order == "in-order", beams=beams)
+    assert [list(tree.leaves()) for tree in trees] == sentences
+
+
+@pytest.mark.parametrize("order", LINEARISATIONS)
+def test_an_output_that_was_cut_off_is_brought_to_its_end(tokenizer, order):
+    tree = read_tree(TREES[0])
+    leaves = list(tree.leaves())
+    symbols = " ".join(LINEARISATIONS[order](tree))
+    ids = tokenizer(text_target=symbols)["input_ids"]
+    grammar = parsing.Grammar(tokenizer, [len(leaves)], order == "in-order")
+    for end in range(len(ids)):
+        found = build(grammar.symbols_of(0, ids[:end]), leaves, order == "in-order")
+        assert list(found.leaves()) == leaves
+    assert build(grammar.symbols_of(0, ids), leaves, order == "in-order") == tree
+
+
+@pytest.mark.parametrize("order", LINEARISATIONS)
+def test_the_right_tokens_are_always_allowed(tokenizer, order):
+    for text in TREES:
+        tree = read_tree(text)
+        ids = [0, *tokenizer(text_target=" ".join(LINEARISATIONS[order](tree)))["input_ids"]]
+        grammar = parsing.Grammar(tokenizer, [len(list(tree.leaves()))], order == "in-order")
+        for i in range(1, len(ids)):
+            assert ids[i] in grammar(0, torch.tensor(ids[:i]))
+
+
+def test_the_command_prints_a_tree(model, tokenizer, tmp_path, capsys):
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    recipe = {"name": "parsing", "data": {"train": [{"path": "in-order-train.tsv"}]}}
+    (tmp_path / "training.json").write_text(json.dumps({"recipe": recipe}))
+    parsing.main(["parse", "The cells (all) grew.", "--model", str(tmp_path)])
+    printed = read_tree(capsys.readouterr().out)
+    words = ["The", "cells", "-LRB-", "all", "-RRB-", "grew", "."]
+    assert list(printed.leaves()) == [Leaf("XX", word) for word in words]
+
+
+def test_a_translator_is_no_parser(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="parser"):
+        parsing.main(["parse", "Hello.", "--model", "vaswani_transformer/checkpoints/mini-en-de"])

@@ -1,0 +1,117 @@
+"""Trees: read, written as symbols and back, and compared by evalb's rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.trees import END, LINEARISATIONS, Leaf, State, Tree, build, compare, in_order, read_tree, rest, total
+
+
+LABELS = ["S", "NP", "VP", "PP"]
+leaf = st.builds(Leaf, st.sampled_from(["DT", "NN", "VB", ","]), st.sampled_from(["the", "cell", "grew", ","]))
+trees = st.recursive(
+    st.builds(Tree, st.sampled_from(LABELS), st.lists(leaf, min_size=1, max_size=3).map(tuple)),
+    lambda below: st.builds(
+        Tree, st.sampled_from(LABELS), st.lists(st.one_of(leaf, below), min_size=1, max_size=3).map(tuple)
+    ),
+    max_leaves=8,
+)
+orders = pytest.mark.parametrize("order", LINEARISATIONS)
+
+# Reading -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_of_a_treebank_loses_traces_functions_and_indices():
+    line = "( (S (NP-SBJ-1 (DT The) (NN cell)) (VP (VBZ is) (VP (VBN seen) (NP-1 (-NONE- *)))) (. .)) )"
+    assert str(read_tree(line)) == "(S (NP (DT The) (NN cell)) (VP (VBZ is) (VP (VBN seen))) (. .))"
+
+
+@pytest.mark.parametrize("line", ["(S (NP (DT a))", "(S (NN a)))", "", "(NN a)", "word", "((S (NN a)) (S (NN b))) x"])
+def test_what_is_no_tree_is_refused(line):
+    with pytest.raises(ValueError):
+        read_tree(line)
+
+
+@given(trees)
+def test_a_tree_reads_itself(tree):
+    assert read_tree(str(tree)) == tree
+    assert " ".join(tree.pretty().split()) == str(tree)
+
+
+# As symbols ----------------------------------------------------------------------------------------------------------
+
+
+def test_in_order_names_a_constituent_after_its_first_child():
+    tree = read_tree("(S (NP (DT The) (NN cell)) (VP (VBD grew)))")
+    assert " ".join(LINEARISATIONS["brackets"](tree)) == "oS oNP w w cNP oVP w cVP cS"
+    assert " ".join(in_order(tree)) == "w oNP w cNP oS w oVP cVP cS"
+
+
+@orders
+@given(tree=trees)
+def test_a_tree_comes_back_and_each_of_its_symbols_is_allowed(order, tree):
+    leaves, symbols = list(tree.leaves()), LINEARISATIONS[order](tree)
+    assert build(symbols, leaves, order == "in-order") == tree
+    state = State(len(leaves), order == "in-order", LABELS)
+    for symbol in symbols:
+        assert symbol in state.allowed()
+        state = state.after(symbol)
+    assert END in state.allowed()
+
+
+@orders
+@given(words=st.integers(1, 7), data=st.data())
+def test_whatever_is_allowed_ends_in_a_whole_tree(order, words, data):
+    state, symbols = State(words, order == "in-order", LABELS), []
+    leaves = [Leaf("NN", str(i)) for i in range(words)]
+    for _ in range(data.draw(st.integers(0, 60))):
+        symbol = data.draw(st.sampled_from(state.allowed()))
+        if symbol == END:
+            break
+        state, symbols = state.after(symbol), [*symbols, symbol]
+    tree = build([*symbols, *rest(state)], leaves, order == "in-order")
+    assert list(tree.leaves()) == leaves
+
+
+@orders
+def test_it_is_not_endless(order):
+    """Constituents without a word between them come to an end."""
+    state = State(2, order == "in-order", LABELS)
+    for _ in range(200):
+        allowed = state.allowed()
+        if allowed == [END]:
+            break
+        state = state.after(next((s for s in allowed if s[0] in "oc"), allowed[0]))
+    assert END in state.allowed()
+
+
+# Comparing: by hand after evalb's README and COLLINS.prm -------------------------------------------------------------
+
+GOLD = "(S (NP (DT The) (NN cell)) (VP (VBD grew) (PP (IN in) (NP (NN serum)))) (. .))"
+CASES = {
+    "the same": (GOLD, (5, 5, 5)),
+    "a wrong label": (GOLD.replace("(PP", "(ADJP"), (4, 5, 5)),
+    "one too few": ("(S (NP (DT The) (NN cell)) (VP (VBD grew) (IN in) (NP (NN serum))) (. .))", (4, 4, 5)),
+    "one too many": (GOLD.replace("(NN serum)", "(NML (NN serum))"), (5, 6, 5)),
+    "another attachment": (
+        "(S (NP (DT The) (NN cell)) (VP (VBD grew)) (PP (IN in) (NP (NN serum))) (. .))", (4, 5, 5)
+    ),
+    "punctuation anywhere": (
+        "(S (NP (DT The) (NN cell)) (VP (VBD grew) (PP (IN in) (NP (NN serum) (. .)))))", (5, 5, 5)
+    ),
+    "a constituent of punctuation": (GOLD.replace("(. .)", "(PRN (. .))"), (5, 5, 5)),
+    "the root is not counted": (f"(TOP {GOLD})", (5, 5, 5)),
+    "the same twice, once right": (GOLD.replace("(NP (NN serum))", "(NP (NP (NN serum)))"), (5, 6, 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "expected"), CASES.values(), ids=CASES)
+def test_constituents_are_counted_as_by_evalb(found, expected):
+    assert compare(read_tree(found), read_tree(GOLD)) == expected
+
+
+def test_prt_counts_as_advp_and_scores_add_up():
+    one, other = read_tree("(VP (VB carry) (PRT (RP out)))"), read_tree("(VP (VB carry) (ADVP (RP out)))")
+    assert compare(one, other) == (2, 2, 2)
+    scores = [compare(read_tree(found), read_tree(GOLD)) for found, _ in CASES.values()]
+    assert total(scores) == (42, 46, 45) and total(scores).f1 == pytest.approx(200 * 42 / 91)
