@@ -24,7 +24,7 @@ types: ## Check the types of what the library shows to the outside
 	$(PYTHON) -m ty check
 
 docs: ## Build the API reference, with the guides as its chapters, in build/docs
-	$(PYTHON) -m pdoc --output-directory build/docs vaswani_transformer training conversion benchmarks
+	$(PYTHON) -m pdoc --output-directory build/docs vaswani_transformer training conversion benchmarks experiments
 
 format: ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .

@@ -261,5 +261,5 @@ def draw(checkpoints: dict[str, Any]) -> str:
         axes.set_xticks(places, [f"{one['layer'] + 1}.{one['head'] + 1}" for one in heads], fontsize=7)
         axes.axhline(of_model["eflomal"]["both directions"][0], color="#999999", linewidth=0.8, label="eflomal")
         axes.set(title=name, xlabel="layer and head", ylabel="error rate, by hand", ylim=(0, 1))
-    every[0].legend(fontsize=7)
+    drawn.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figures.save(drawn, "alignment", "Alignment error rate of each cross-attention head")

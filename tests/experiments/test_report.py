@@ -98,9 +98,9 @@ def test_layers_cross_where_their_times_are_the_same():
     """n^2 and 100 n meet at 100, on straight lines between logarithms."""
     one = {(n, 64): float(n**2) for n in layers.LENGTHS}
     other = {(n, 64): 100.0 * n for n in layers.LENGTHS}
-    assert layers.crossing(one, other, 64) == "100"
-    assert layers.crossing(other, one, 64) == f"below {layers.LENGTHS[0]}"
-    assert layers.crossing(one, {key: 1e9 for key in one}, 64).startswith("beyond")
+    assert layers.crossing(one, other, 64) == pytest.approx(100)
+    assert layers.crossing(other, one, 64) == 0 and layers.shown(0) == f"below {layers.LENGTHS[0]}"
+    assert layers.crossing(one, {key: 1e9 for key in one}, 64) == math.inf
 
 
 def test_exponents_are_those_of_the_times():
