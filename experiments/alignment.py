@@ -228,6 +228,17 @@ def interval(links: Sequence[Links], right: Sequence[Aligned]) -> Interval:
     return bootstrap(lambda indices: error_rate([links[i] for i in indices], [right[i] for i in indices]), len(right))
 
 
+def finding(found: dict[str, Any]) -> str:
+    parts = []
+    for name, of_model in found["checkpoints"].items():
+        best = of_model["best"]
+        parts.append(
+            f"{name}: head {best['head'] + 1} of layer {best['layer'] + 1}, where the word is {best['when']}, "
+            f"{of_model['by_hand'][0]:.0%} (eflomal {of_model['eflomal']['both directions'][0]:.0%})"
+        )
+    return f"The head that aligns best, with its error rate on sentences aligned by hand: {'; '.join(parts)}."
+
+
 def report(found: dict[str, Any]) -> str:
     lines = []
     for name, of_model in found["checkpoints"].items():

@@ -52,6 +52,7 @@ TABLE_2 = [
     PaperRow("Transformer base", 27.3, 3.3e18),
     PaperRow("Transformer big", 28.4, 2.3e19),
 ]
+PAPER = "the paper's base"
 PAPER_RUNS = {"base": (100_000, 12.0), "big": (300_000, 84.0)}  # steps of 25,000 tokens, and hours on 8 GPUs
 
 
@@ -125,6 +126,17 @@ def captions(table3: dict[str, Any]) -> list[dict[str, Any]]:
             found.append({"row": row["row"], "bleu": sum(bleu) / len(bleu)})
             found[-1]["counted"] = operations_per_token(config) * 2000 * 1024
     return found
+
+
+def finding(found: dict[str, Any]) -> str:
+    by_name = {row["model"]: row for row in found["rows"]}
+    shares = [f"{name} {row['counted'] / row['formula']:.0%}" for name, row in by_name.items() if "formula" in row]
+    ours = max((row for name, row in by_name.items() if name in CHECKPOINTS), key=lambda row: row["counted"])
+    return (
+        f"By counting, the paper's base took {by_name[PAPER]['counted']:.1e} operations; the costliest checkpoint here "
+        f"took {ours['counted'] / by_name[PAPER]['counted']:.1%} of that. Share of what the hardware could do: "
+        f"{', '.join(shares)}."
+    )
 
 
 def report(found: dict[str, Any]) -> str:

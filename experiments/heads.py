@@ -188,6 +188,27 @@ def short(head: Sequence) -> str:
     return f"{KINDS[stack, kind]} {layer + 1}.{number + 1}"
 
 
+def finding(found: dict[str, Any]) -> str:
+    parts = []
+    for name, of_model in found["checkpoints"].items():
+        single = of_model["single"]
+        harmless = sum(one["loss"][1] <= 0 for one in single)
+        parts.append(f"{name}: {harmless} of {len(single)} by themselves, {spared(of_model)} together")
+    worst = [max(of_model["single"], key=lambda one: one["loss"][0]) for of_model in found["checkpoints"].values()]
+    kinds = Counter(KINDS[tuple(one["head"][:2])] for one in worst)
+    [(kind, count)] = kinds.most_common(1)
+    return (
+        f"Heads that can go with no loss, and together for one point of BLEU: {'; '.join(parts)}. The head that is "
+        f"missed most is one of {kind} attention in {count} of {len(worst)} checkpoints."
+    )
+
+
+def spared(of_model: dict[str, Any]) -> int:
+    """How many heads can go before a point of BLEU is lost."""
+    steps = enumerate(of_model["removed"], 1)
+    return max((i for i, step in steps if step["sacrebleu_greedy"] >= of_model["sacrebleu_greedy"] - 1), default=0)
+
+
 def report(found: dict[str, Any]) -> str:
     parts = [draw(found["checkpoints"])]
     lines = []
@@ -197,14 +218,13 @@ def report(found: dict[str, Any]) -> str:
         worst = max(single, key=lambda one: one["loss"][0])
         full = of_model["sacrebleu_greedy"]
         placed = max((one for one in single if "place" in one), key=lambda one: one["at_place"])
-        kept = [i for i, step in enumerate(of_model["removed"], 1) if step["sacrebleu_greedy"] >= full - 1]
         lines.append(
             {
                 "checkpoint": f"`{name}`",
                 "heads": len(single),
                 "no loss without": len(harmless),
                 "most missed": f"{short(worst['head'])} ({worst['loss'][0]:+.2f} nats)",
-                "can go together for 1 BLEU": max(kept, default=0),
+                "can go together for 1 BLEU": spared(of_model),
                 "BLEU": f"{full:.1f}",
                 "most positional": f"{short(placed['head'])}, {placed['place']:+d} for {placed['at_place']:.0%}",
                 "roles": ", ".join(f"{count} {role}" for role, count in Counter(

@@ -12,6 +12,7 @@ the length of the longer side, on the loss of a token and on greedy translations
 beside the reference.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,17 +82,30 @@ def scores(run: Run, pairs: list[tuple[str, str]], chosen: dict[str, np.ndarray]
     return found
 
 
+def means(found: dict[str, Any], encoding: str, key: str) -> np.ndarray:
+    """[lengths], over the seeds"""
+    values = [
+        [one[key] for one in found["results"] if one["encoding"] == encoding and one["length"] == name]
+        for name in found["groups"]
+    ]
+    return np.array(values).mean(axis=1)
+
+
+def finding(found: dict[str, Any]) -> str:
+    seen, names = BOUNDS.index(SEEN), list(found["groups"])
+    parts = []
+    for encoding in ENCODINGS:
+        losses, words = means(found, encoding, "loss"), means(found, encoding, "words_of_reference")
+        parts.append(
+            f"{encoding}: {losses[seen]:.2f} nats a token at {names[seen]} tokens, {losses[-2]:.2f} at {names[-2]} and "
+            f"{losses[-1]:.2f} {names[-1]}, where translations have {words[-1]:.0%} of the reference's words"
+        )
+    return f"Trained to {SEEN} tokens. " + "; ".join(parts) + "."
+
+
 def report(found: dict[str, Any]) -> str:
     names = list(found["groups"])
-
-    def mean(encoding: str, key: str) -> np.ndarray:
-        """[lengths], over the seeds"""
-        values = [
-            [one[key] for one in found["results"] if one["encoding"] == encoding and one["length"] == name]
-            for name in names
-        ]
-        return np.array(values).mean(axis=1)
-
+    mean = partial(means, found)
     columns = [Column("longer side, tokens"), Column("pairs", right=True)]
     columns += [
         Column(f"{encoding}: {what}", right=True) for what in ("loss", "BLEU", "words") for encoding in ENCODINGS

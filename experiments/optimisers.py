@@ -115,9 +115,24 @@ def tokens_to(target: float, of_run: dict[str, float]) -> float | None:
     return None
 
 
+def target_of(found: dict[str, Any]) -> float:
+    """The mean of the paper's Adam at the end."""
+    return float(np.mean([last(one) for one in found["curves"][PAPER].values()]))
+
+
+def finding(found: dict[str, Any]) -> str:
+    target, parts = target_of(found), []
+    for way, of_way in found["curves"].items():
+        needed = [tokens_to(target, one) for one in of_way.values()]
+        if way != PAPER:
+            name = WAYS[way].what if way in WAYS else "its average"
+            share = "never" if None in needed else f"{np.mean(needed) / (STEPS * BATCH / 1000):.0%}"
+            parts.append(f"{name} {share}")
+    return f"Of the tokens that the paper's Adam needs for its loss at the end: {', '.join(parts)}."
+
+
 def report(found: dict[str, Any]) -> str:
-    curves = found["curves"]
-    target = float(np.mean([last(one) for one in curves[PAPER].values()]))
+    curves, target = found["curves"], target_of(found)
     lines = []
     for way, of_way in curves.items():
         ends = [last(one) for one in of_way.values()]

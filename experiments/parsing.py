@@ -232,6 +232,11 @@ def free_share(
     return round(whole / len(trees), 3)
 
 
+def finding(found: dict[str, Any]) -> str:
+    parts = [f"{name} {of_run['f1'][0]:.1f}" for name, of_run in found["linearisations"].items()]
+    return f"F1 on {found['sentences']:,} sentences of other biomedical articles: {', '.join(parts)}."
+
+
 def report(found: dict[str, Any]) -> str:
     lines = []
     for name, of_run in found["linearisations"].items():

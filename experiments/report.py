@@ -1,23 +1,33 @@
 """README.md of this room: what is said once, and of each experiment that has been run its question and results."""
 
 import inspect
+import json
 from importlib import import_module
 
 from .lab import ROOM, recorded
 
 
 README = ROOM / "README.md"
+EXPLORER = ROOM.parent / "vaswani_transformer" / "explorer" / "page" / "lib" / "findings.js"
 EXPERIMENTS = ["table3", "warmup", "length", "heads", "alignment", "layers", "parsing", "cost", "optimisers"]
 
 
 def write_report():
-    parts = [(ROOM / "introduction.md").read_text(encoding="utf-8").strip()]
+    """README.md, its figures, and what the explorer shows of the findings."""
+    sections, findings = [], {}
     for name in EXPERIMENTS:
         module, found = import_module(f".{name}", __package__), recorded(name)
         if found is None:
             continue
-        parts += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), module.report(found), origin(found)]
-    README.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        findings[name] = module.finding(found)
+        sections += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), findings[name], module.report(found)]
+        sections.append(origin(found))
+    introduction = (ROOM / "introduction.md").read_text(encoding="utf-8").strip()
+    README.write_text("\n\n".join([introduction, *sections]) + "\n", encoding="utf-8")
+    text = json.dumps(findings, indent=2, ensure_ascii=False)
+    EXPLORER.write_text(
+        f"// Written by `python -m experiments report`.\nexport const FINDINGS = {text};\n", encoding="utf-8"
+    )
 
 
 def prose(docstring: str) -> str:

@@ -156,17 +156,35 @@ def report(found: dict[str, Any]) -> str:
         if bleu:
             line |= {"BLEU": f"{np.mean(bleu):.1f}", "parameters": f"{row['parameters']:,}"}
         lines.append(line)
-    return "\n\n".join([draw(others), summary(others), markdown(columns, lines)])
-
-
-def summary(rows: list[dict[str, Any]]) -> str:
-    claims = [row for row in rows if ROWS[row["row"]].claim is not None]
-    counts = {word: sum(row["verdict"].startswith(word) for row in claims) for word in ("holds", "fails", "cannot")}
-    return (
-        f"Of the paper's {len(claims)} rows the direction holds for {counts['holds']}, fails for {counts['fails']}, "
-        f"and cannot be resolved for {counts['cannot']}. Differences are in nats a held-out token, with intervals of "
-        "95%; less is better. BLEU is sacreBLEU of greedy translations of Multi30k val, the mean of the seeds."
+    text = (
+        "Differences are in nats a held-out token, with intervals of 95%; less is better. BLEU is sacreBLEU of greedy "
+        "translations of Multi30k val, the mean of the seeds."
     )
+    return "\n\n".join([draw(others), text, markdown(columns, lines)])
+
+
+def finding(found: dict[str, Any]) -> str:
+    judged = [row for row in found["rows"] if "verdict" in row]
+    by_verdict = {
+        word: [
+            ROWS[row["row"]].what for row in judged if row["verdict"].startswith(word) and ROWS[row["row"]].perplexity
+        ]
+        for word in ("holds", "fails", "cannot")
+    }
+    total = sum(map(len, by_verdict.values()))
+    beyond = [
+        f"{ROWS[row['row']].what} {row['difference'][0]:+.2f}" for row in judged if not ROWS[row["row"]].perplexity
+    ]
+    return (
+        f"Of {total} rows of Table 3 the direction holds for {len(by_verdict['holds'])}, fails for "
+        f"{len(by_verdict['fails'])}{listed(by_verdict['fails'])}, and cannot be resolved for "
+        f"{len(by_verdict['cannot'])}{listed(by_verdict['cannot'])}. Beyond the paper, in nats a token: "
+        f"{', '.join(beyond)}."
+    )
+
+
+def listed(names: list[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
 
 
 def draw(rows: list[dict[str, Any]]) -> str:

@@ -72,23 +72,32 @@ def gradients(norm: str, seeds: int = 5) -> dict[str, list[float]]:
     return {stack: np.mean(of_seeds, axis=0).round(4).tolist() for stack, of_seeds in found.items()}
 
 
-def report(found: dict[str, Any]) -> str:
-    losses = {
-        norm: np.array(
-            [[found["losses"].get(name_of(norm, s, w), np.nan) for s in SCALES] for w in WARM_UPS]  # [warm-ups, scales]
-        )
+def maps(found: dict[str, Any]) -> dict[str, np.ndarray]:
+    """By the place of the LayerNorm, losses [warm-ups, scales]; not a number where a run failed."""
+    return {
+        norm: np.array([[found["losses"].get(name_of(norm, s, w), np.nan) for s in SCALES] for w in WARM_UPS])
         for norm in NORMS
     }
-    lines = [draw(losses, found["gradients"])]
-    for norm, of_norm in losses.items():
-        best, without = np.nanmin(of_norm[1:]), np.nanmin(of_norm[0])
-        at = SCALES[int(np.nanargmin(of_norm[0]))]
-        lines.append(
-            f"LayerNorm {NORMS[norm]}: best loss with a warm-up {best:.3f}, without {without:.3f} (at {at:g} times the "
-            f"peak of equation 3); at that peak {of_norm[-1][SCALES.index(1.0)]:.3f} with the longest warm-up and "
-            f"{of_norm[0][SCALES.index(1.0)]:.3f} without."
+
+
+def finding(found: dict[str, Any]) -> str:
+    parts = []
+    for norm, losses in maps(found).items():
+        with_it, without = np.nanmin(losses[1:]), np.nanmin(losses[0])
+        usual = losses[:, SCALES.index(1.0)]
+        parts.append(
+            f"LayerNorm {NORMS[norm]}: the best loss is {with_it:.2f} with a warm-up and {without:.2f} without; at "
+            f"equation 3's peak rate {usual[-1]:.2f} and {usual[0]:.2f}"
         )
-    return "\n\n".join(lines)
+    growth = [found["gradients"][norm]["decoder"][-1] / found["gradients"][norm]["decoder"][0] for norm in NORMS]
+    return (
+        f"{'. '.join(parts)}. At the start the gradient of the decoder's last layer is {growth[0]:.1f} times that of "
+        f"its first with LayerNorm after, {growth[1]:.1f} times with LayerNorm before."
+    )
+
+
+def report(found: dict[str, Any]) -> str:
+    return draw(maps(found), found["gradients"])
 
 
 def draw(losses: dict[str, np.ndarray], gradients: dict[str, dict[str, list[float]]]) -> str:

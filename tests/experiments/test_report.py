@@ -25,7 +25,10 @@ def test_readme_and_figures_are_those_of_the_results(tmp_path, monkeypatch):
     """`python -m experiments report` changes nothing."""
     monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
+    explorer = report.EXPLORER
+    monkeypatch.setattr(report, "EXPLORER", tmp_path / "findings.js")
     report.write_report()
+    assert (tmp_path / "findings.js").read_text(encoding="utf-8") == explorer.read_text(encoding="utf-8")
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOM / "README.md").read_text(encoding="utf-8")
     drawn = sorted(path.name for path in (tmp_path / "figures").glob("*.svg"))
     assert drawn == sorted(path.name for path in (ROOM / "figures").glob("*.svg"))

@@ -109,7 +109,7 @@ def test_the_schedule_is_the_recipes(open_chapter):
     page.js(SLIDE, '[data-key="schedule warmup"]', math.log2(4000))
     assert numbers(page, "#schedule-peak", "data-peak") == pytest.approx([(512 * 4000) ** -0.5])
     training = page.js("return (await (await fetch('api/model')).json()).training")
-    names = ("warmup_steps", "learning_rate_scale", "cooldown_steps", "max_steps", "optimiser")
+    names = ("warmup_steps", "decay_from", "learning_rate_scale", "cooldown_steps", "max_steps", "optimiser")
     recipe = Optimisation(**{name: training[name] for name in names})
     points = page.js("return document.getElementById('recipe-chart').series[0].points")
     expected = [learning_rate(step, opened()[0].config.d_model, recipe) for step, _ in points]

@@ -60,6 +60,13 @@ def test_the_steps_between_two_words(open_chapter):
         assert steps == [distance + 1, distance, math.ceil(math.log2(distance + 1)), 1]
 
 
+@pytest.mark.parametrize(("chapter", "experiment"), [("recurrence", "layers"), ("heads", "alignment")])
+def test_a_chapter_ends_with_what_was_measured(open_chapter, chapter, experiment):
+    page = open_chapter(chapter)
+    findings = page.js("return (await import('./lib/findings.js')).FINDINGS")
+    assert findings[experiment] in page.text(f"#{chapter} .measured")
+
+
 def test_table_1_has_the_counts_of_this_model_and_any_length(open_chapter, inspected):
     page = open_chapter("recurrence")
     page.translate(SENTENCE)

@@ -111,8 +111,8 @@ def training_answer(opened: Opened) -> dict[str, Any] | None:
     optimisation = recipe.get("optimisation", {})
     cooldown = optimisation.get("cooldown_steps")
     wanted = (
-        "max_steps", "batch_tokens", "micro_batches", "warmup_steps", "learning_rate_scale", "cooldown_steps",
-        "optimiser", "adam_beta1", "adam_beta2", "adam_epsilon", "precision",
+        "max_steps", "batch_tokens", "micro_batches", "warmup_steps", "decay_from", "learning_rate_scale",
+        "cooldown_steps", "optimiser", "adam_beta1", "adam_beta2", "adam_epsilon", "precision",
     )  # fmt: skip
     facts = {name: optimisation.get(name) for name in wanted}
     recorded = ("epochs", "training_pairs", "target_tokens_per_epoch", "hours", "device", "averaged_steps")

@@ -3,6 +3,7 @@ import { lineChart } from "../lib/charts.js";
 import { button, slider, tokenRow } from "../lib/controls.js";
 import { count, el, formula, number, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
+import { measured } from "../lib/measured.js";
 
 export default { id: "recurrence", number: 0, title: "Without recurrence", paper: "section 4, Table 1", render };
 
@@ -57,6 +58,7 @@ function render(root, state) {
     caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word `
       + `to each side; the paper's row for them is that of the dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, `
       + "through as many layers as that takes. Grey letters give the growth, as in the paper; the numbers are exact counts." });
+  measured(root, "layers");
 }
 
 /** The first and the last word. */

@@ -6,6 +6,7 @@ import { count, el, number, percent, prose } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { ATTENTIONS, headName, isSameHead, longHeadName, maskOf, roleOf, weightsOf } from "../lib/heads.js";
+import { measured } from "../lib/measured.js";
 import { Tensor } from "../lib/tensors.js";
 import { thumbnail } from "../lib/thumbnails.js";
 import { marked } from "./03-difference.js";
@@ -82,6 +83,7 @@ function render(root, state) {
       "How far log P of the translation falls when one head is off. Blue is a fall; orange is a rise: the model finds the " +
       "translation more likely without the head.",
   });
+  measured(root, "heads", "alignment");
 }
 
 // All heads of a layer, and the translation without some ---------------------------------------------------------------

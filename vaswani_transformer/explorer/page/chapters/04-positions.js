@@ -4,6 +4,7 @@ import { bars, lineChart } from "../lib/charts.js";
 import { button, choice, slider, tokenRow } from "../lib/controls.js";
 import { count, el, formula, number, prose } from "../lib/dom.js";
 import { figure, keepFocus } from "../lib/figure.js";
+import { measured } from "../lib/measured.js";
 import { heatmap } from "../lib/heatmap.js";
 import { columnsOf, fitError, frequencies, rotationError, sinusoids, turn } from "../lib/positions.js";
 import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
@@ -71,6 +72,7 @@ function render(root, state) {
   const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
     caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
       + "the positions' fault alone. The dashed line, where it is in reach, is the longest translation in training." });
+  measured(root, "length");
 }
 
 const kindOf = (state) => state.model.config.position_encoding;

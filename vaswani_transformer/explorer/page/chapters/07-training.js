@@ -2,6 +2,7 @@ import { lineChart } from "../lib/charts.js";
 import { button, checkbox, choice, slider, tokenRow } from "../lib/controls.js";
 import { count, el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
+import { measured } from "../lib/measured.js";
 import { Tensor } from "../lib/tensors.js";
 
 export default { id: "training", number: 7, title: "Training", paper: "section 5, equation 3", render };
@@ -41,6 +42,7 @@ function render(root, state) {
   renderDropout(root, state);
   root.append(el("h3", {}, "How this model learnt"));
   renderCurve(root, state);
+  measured(root, "table3", "warmup", "optimisers");
 }
 
 // The schedule --------------------------------------------------------------------------------------------------------
@@ -53,8 +55,10 @@ const equation3 = (step, d_model, warmup) => d_model ** -0.5 * Math.min(step ** 
 /** What this checkpoint was trained with: equation 3 times a scale, a fall to 0 at the end, or (Schedule-Free) no fall at all. */
 function recipeRate(step, d_model, training) {
   const { warmup_steps: warmup, learning_rate_scale: scale, cooldown_steps: cooldown, max_steps: last, optimiser } = training;
-  if (optimiser === "schedule_free") return equation3(warmup, d_model, warmup) * scale * Math.min(1, step / warmup);
-  return equation3(step, d_model, warmup) * scale * (cooldown ? Math.min(1, (last + 1 - step) / cooldown) : 1);
+  const start = training.decay_from ?? warmup;
+  const rate = (d_model * start) ** -0.5 * scale * Math.min(1, step / warmup);
+  if (optimiser === "schedule_free") return rate;
+  return rate * Math.min(1, (start / step) ** 0.5) * (cooldown ? Math.min(1, (last + 1 - step) / cooldown) : 1);
 }
 
 /** Some 200 steps from 1 to `last`, closer together at the beginning. */
