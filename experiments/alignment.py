@@ -15,7 +15,6 @@ is kept in the checkpoint's generation_config.json, as `alignment_head`.
 
 import json
 import lzma
-import re
 import tempfile
 from collections.abc import Sequence
 from itertools import islice
@@ -27,18 +26,19 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path
+from vaswani_transformer.alignment_vaswani import WHEN, by_word, words
 from vaswani_transformer.loading import load
 
 from . import figures
-from .heads import CHECKPOINTS
+from .heads import CHECKPOINTS as OF_TEXT
 from .intervals import Interval, bootstrap
 from .lab import ROOM, ExperimentError, Lab
 from .tables import Column, markdown
 
 
 TITLE = "Alignment: the head that looks at the word it translates"
+CHECKPOINTS = {**OF_TEXT, "multi30k-en-de": ("en-de", 0, 1), "multi30k-en-fr": ("en-fr", 0, 1)}
 TRAINED, CHOSEN_BY = 100_000, 1000  # pairs for eflomal; of Tatoeba's test, to choose a head by
-WHEN = {"produced": 0, "read": 1}
 
 Links = set[tuple[int, int]]  # (word of the source, word of the target)
 
@@ -50,11 +50,6 @@ class Aligned(NamedTuple):
     target: str
     sure: Links
     possible: Links
-
-
-def words(text: str) -> list[tuple[int, int]]:
-    """Where words begin and end; a mark of punctuation is one, "don't" and "77.8" are."""
-    return [match.span() for match in re.finditer(r"\w+(?:[-'’.,]\w+)*|[^\w\s]", text)]
 
 
 def split(text: str) -> list[str]:
@@ -124,11 +119,6 @@ def links_of_heads(
                     found.setdefault((layer, head, when), []).append(links)
     model.set_attn_implementation("sdpa")
     return found
-
-
-def by_word(tokens: list[list[int]], spans: list[tuple[int, int]]) -> torch.Tensor:
-    """Which tokens are parts of which word: [words, tokens], 0 or 1."""
-    return torch.tensor([[float(a < end and b > start and a < b) for a, b in tokens] for start, end in spans])
 
 
 # eflomal -------------------------------------------------------------------------------------------------------------
@@ -262,9 +252,11 @@ def rate(values: Sequence[float]) -> str:
 
 
 def draw(checkpoints: dict[str, Any]) -> str:
-    drawn = figures.figure(9, 2.8)
-    every = drawn.subplots(1, len(checkpoints), squeeze=False)[0]
-    for axes, (name, of_model) in zip(every, checkpoints.items(), strict=True):
+    drawn = figures.figure(9, 5)
+    every = drawn.subplots(2, 3).ravel()
+    for axes in every[len(checkpoints) :]:
+        axes.set_axis_off()
+    for axes, (name, of_model) in zip(every, checkpoints.items(), strict=False):
         for when, colour in zip(WHEN, figures.COLOURS, strict=False):
             heads = [one for one in of_model["heads"] if one["when"] == when]
             places = np.arange(len(heads))

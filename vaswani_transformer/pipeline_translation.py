@@ -8,10 +8,12 @@ from functools import cached_property
 from types import GeneratorType
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from .alignment_vaswani import AlignmentHead, align, words
 from .generation_vaswani import length_penalty
 from .int8_vaswani import is_int8, quantize
 from .shortlist_vaswani import Shortlist
@@ -75,6 +77,10 @@ class TranslationPipeline(Pipeline):
         return_scores (`bool`, defaults to `False`):
             Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1). Where
             `generation_config.json` has a `length_penalty_offset`, it takes the place of the 5.
+        return_alignments (`bool`, defaults to `False`):
+            Adds "alignments": for each word of the translation, and each mark of punctuation, a pair of spans
+            (begin, end) in characters: of the source's word that it translates, and of the word itself. The checkpoint
+            says which of its heads of attention knows (`alignment_head` in generation_config.json).
         return_tensors (`bool`, defaults to `False`):
             Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text".
         return_text (`bool`, defaults to `not return_tensors`): Gives "translation_text"; with both, both are given.
@@ -91,6 +97,7 @@ class TranslationPipeline(Pipeline):
 
     Raises:
         TypeError: a text is not a string.
+        ValueError: alignments are asked for, and the checkpoint names no head for them.
     """
 
     model: Any  # a PreTrainedModel that can generate
@@ -174,6 +181,7 @@ class TranslationPipeline(Pipeline):
         self,
         truncation: bool | None = None,
         return_scores: bool | None = None,
+        return_alignments: bool | None = None,
         return_tensors: bool | None = None,
         return_text: bool | None = None,
         clean_up_tokenization_spaces: bool | None = None,
@@ -185,8 +193,10 @@ class TranslationPipeline(Pipeline):
 
         if shortlist is not None:
             generate_kwargs["shortlist"] = self.own_shortlist if shortlist is True else shortlist or None
+        if return_alignments:
+            AlignmentHead.of(self.model)  # before anything is translated
         return (
-            given(truncation=truncation),
+            given(truncation=truncation, keep_text=return_alignments),
             given(return_scores=return_scores) | generate_kwargs,
             given(
                 return_tensors=return_tensors,
@@ -201,19 +211,21 @@ class TranslationPipeline(Pipeline):
         revision = getattr(self.model.config, "_commit_hash", None)
         return Shortlist.from_pretrained(self.model.name_or_path, revision)
 
-    def preprocess(self, text: str, truncation: bool = False) -> dict[str, torch.Tensor]:
+    def preprocess(self, text: str, truncation: bool = False, keep_text: bool = False) -> dict[str, Any]:
         """A text -> input_ids [1, S] and attention_mask [1, S], with S = 0 where there is nothing to translate."""
         check_text(text)
+        kept = {"text": np.array([text], dtype=object)} if keep_text else {}
         if not text.strip():
             nothing = torch.zeros(1, 0, dtype=torch.long)
-            return {"input_ids": nothing, "attention_mask": nothing}
+            return {"input_ids": nothing, "attention_mask": nothing, **kept}
         encoded = self.tokenizer(text, truncation=truncation, return_tensors="pt")
-        return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+        return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"], **kept}
 
     def _forward(
-        self, model_inputs: dict[str, torch.Tensor], return_scores: bool = False, **generate_kwargs
-    ) -> dict[str, torch.Tensor]:
-        """Ids and mask [B, S] -> n translations of each text, [B, n, T], and their scores [B, n] if asked for."""
+        self, model_inputs: dict[str, Any], return_scores: bool = False, **generate_kwargs
+    ) -> dict[str, torch.Tensor | np.ndarray]:
+        """Ids and mask [B, S] -> n translations of each text, [B, n, T], and [B, n] of what else was asked for."""
+        texts = model_inputs.pop("text", None)
         pad_token_id = self.tokenizer.pad_token_id
         n = self._setting("num_return_sequences", generate_kwargs) or 1
         asked = model_inputs["attention_mask"].any(dim=-1)
@@ -231,7 +243,28 @@ class TranslationPipeline(Pipeline):
             translations[asked] = sequences[:, 1:].unflatten(0, (-1, n))
             if return_scores:
                 scores[asked] = self._scores(inputs, output, generate_kwargs).unflatten(0, (-1, n))
-        return {"translations": translations} | ({"scores": scores} if return_scores else {})
+        outputs = {"translations": translations} | ({"scores": scores} if return_scores else {})
+        return outputs if texts is None else {**outputs, "alignments": self._alignments(texts, translations)}
+
+    def _alignments(self, texts: Sequence, translations: torch.Tensor) -> np.ndarray:
+        """Texts of B, translations [B, n, T] -> lists of pairs of spans, [B, n]."""
+        texts = np.concatenate([np.atleast_1d(text) for text in texts])
+        pairs = [
+            (text, self._decode(ids)) for text, of_text in zip(texts, translations, strict=True) for ids in of_text
+        ]
+        found = np.empty(len(pairs), dtype=object)
+        for i, ((source, target), links) in enumerate(
+            zip(pairs, align(self.model, self.tokenizer, pairs), strict=True)
+        ):
+            of_source, of_target = words(source), words(target)
+            found[i] = [(of_source[one], of_target[other]) for one, other in links]
+        return found.reshape(translations.shape[:2])
+
+    def _decode(self, ids: torch.Tensor, clean_up_tokenization_spaces: bool | None = None) -> str:
+        ids = ids[ids != self.tokenizer.pad_token_id]
+        return self.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
+        )
 
     def _scores(self, inputs: dict[str, torch.Tensor], output: Any, generate_kwargs: dict) -> torch.Tensor:
         """log P divided by the length penalty, for each sequence that `generate` gave: [B * n]."""
@@ -276,11 +309,11 @@ class TranslationPipeline(Pipeline):
             if return_tensors:
                 record["translation_token_ids"] = ids
             if return_text or (return_text is None and not return_tensors):
-                record["translation_text"] = self.tokenizer.decode(
-                    ids, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
-                )
+                record["translation_text"] = self._decode(ids, clean_up_tokenization_spaces)
             if "scores" in model_outputs:
                 record["score"] = model_outputs["scores"][0, i].item()
+            if "alignments" in model_outputs:
+                record["alignments"] = model_outputs["alignments"][0, i]
             records.append(record)
         return records
 

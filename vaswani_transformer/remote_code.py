@@ -12,6 +12,7 @@ from .tokenization_vaswani import VaswaniTokenizer
 
 # All that modeling_vaswani.py and the pipeline import, each from the others by relative import.
 FILES = (
+    "alignment_vaswani.py",
     "configuration_vaswani.py",
     "modeling_vaswani.py",
     "attention_vaswani.py",

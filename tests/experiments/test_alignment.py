@@ -7,8 +7,9 @@ import torch
 from tiny_checkpoint import tiny_checkpoint
 
 from experiments import alignment
-from experiments.alignment import Aligned, by_word, error_rate, links_of_heads, parse, read_alignments, split, turned
+from experiments.alignment import Aligned, error_rate, links_of_heads, parse, read_alignments, split, turned
 from experiments.lab import ROOM
+from vaswani_transformer.alignment_vaswani import AlignmentHead, align
 from vaswani_transformer.loading import load
 
 
@@ -48,12 +49,6 @@ def test_error_rate():
     assert error_rate([{(0, 3)}], right) == 1
 
 
-def test_tokens_belong_to_the_words_that_they_overlap():
-    spans = [(0, 3), (4, 9)]  # "the house"
-    tokens = [[0, 3], [3, 7], [7, 9], [9, 9]]  # " hou" begins with the blank; the end of the sentence has no text
-    assert by_word(tokens, spans).tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
-
-
 def test_every_head_gives_each_target_word_one_link():
     model, tokenizer = load(tiny_checkpoint())
     pair = Aligned("A dog runs.", "Ein Hund rennt schnell.", set(), set())
@@ -63,6 +58,15 @@ def test_every_head_gives_each_target_word_one_link():
     for [links] in found.values():
         assert sorted(j for _, j in links) == list(range(5))
         assert all(0 <= i < 4 for i, _ in links)
+
+
+def test_the_library_gives_the_same_links():
+    """It computes one head's weights by itself; here the model records those of all."""
+    model, tokenizer = load(tiny_checkpoint())
+    pair = Aligned("A dog runs through the park.", "Ein Hund rennt durch den Park.", set(), set())
+    for (layer, head, when), [links] in links_of_heads(model, tokenizer, [pair]).items():
+        of_head = AlignmentHead(layer, head, when)
+        assert set(align(model, tokenizer, [(pair.source, pair.target)], of_head)[0]) == links
 
 
 def test_a_head_that_copies_positions_aligns_them(monkeypatch):

@@ -91,14 +91,24 @@ def windows(arrivals: Iterator[list[str]], size: int) -> Iterator[list[str]]:
 
 
 def format_records(number: int, records: list[dict], n_best: int, scores: bool) -> str:
-    """The output for input line `number`, with its line ends."""
+    """The output for input line `number`, with its line ends; "links", where records have them, in the last column."""
     lines = []
     for record in records:
         # One line in gives one line out, and columns are separated by tabs: neither may stand in a translation.
         text = " ".join(record["translation_text"].splitlines())
         columns = ([str(number)] if n_best > 1 else []) + ([f"{record['score']:.4f}"] if scores else [])
-        lines.append("\t".join([*columns, text.replace("\t", " ") if columns else text]) + "\n")
+        last = [record["links"]] if "links" in record else []
+        lines.append("\t".join([*columns, text.replace("\t", " ") if columns or last else text, *last]) + "\n")
     return "".join(lines)
+
+
+def moses(source: str, translation: str, alignments: list[tuple[tuple[int, int], tuple[int, int]]]) -> str:
+    """The pipeline's pairs of spans in Moses' format: "0-0 1-2", where words are counted between spaces."""
+
+    def word(text: str, span: tuple[int, int]) -> int:
+        return len(text[: span[1]].split()) - 1
+
+    return " ".join(f"{i}-{j}" for i, j in sorted({(word(source, a), word(translation, b)) for a, b in alignments}))
 
 
 def check_output(output: Path | None):

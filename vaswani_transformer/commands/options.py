@@ -77,6 +77,14 @@ Scores = Annotated[
         help="Write SCORE <tab> TEXT. The score is log-probability / ((5 + tokens) / 6)^alpha.",
     ),
 ]  # fmt: skip
+Alignments = Annotated[
+    bool,
+    typer.Option(
+        "--alignments", rich_help_panel=INPUT,
+        help="Add a last column: which word of the line each word of the translation translates, as Moses writes it "
+        "(0-0 1-2; words between spaces, counted from 0).",
+    ),
+]  # fmt: skip
 LongestLine = Annotated[
     int,
     typer.Option(

@@ -12,7 +12,16 @@ import typer
 from .. import catalogue
 from . import options, workers
 from .console import Failure, err, failures_are_messages, report_error, say, warn
-from .lines import check_output, format_records, interrupts_held, open_lines, open_output, progress_bar, windows
+from .lines import (
+    check_output,
+    format_records,
+    interrupts_held,
+    moses,
+    open_lines,
+    open_output,
+    progress_bar,
+    windows,
+)
 
 
 WARNINGS_SHOWN = 5
@@ -26,6 +35,7 @@ def translate(
     output: options.Output = None,
     n_best: options.NBest = 1,
     scores: options.Scores = False,
+    alignments: options.Alignments = False,
     longest_line: options.LongestLine = options.LONGEST_LINE,
     to: options.To = None,
     checkpoint: options.Checkpoint = None,
@@ -57,8 +67,8 @@ def translate(
         threads = check_processes(processes, input, threads)
     settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
     settings = {name: value for name, value in settings.items() if value is not None}
-    if shortlist:
-        settings["shortlist"] = True
+    settings |= {"shortlist": True} if shortlist else {}
+    settings |= {"return_alignments": True} if alignments else {}
 
     with failures_are_messages():
         source = choose(checkpoint, to)
@@ -219,6 +229,10 @@ class TextTranslator:
 
     def __call__(self, texts: list[str]) -> list[list[dict]]:
         results = self.pipeline.translate(texts, self.batch_size, self.progress, **self.settings)
+        for text, records in zip(texts, results, strict=True):
+            for record in records:
+                if "alignments" in record:
+                    record["links"] = moses(text, record["translation_text"], record.pop("alignments"))
         return [records if text.strip() else records[:1] for text, records in zip(texts, results, strict=True)]
 
 
