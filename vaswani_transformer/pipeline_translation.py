@@ -243,12 +243,15 @@ class TranslationPipeline(Pipeline):
             translations[asked] = sequences[:, 1:].unflatten(0, (-1, n))
             if return_scores:
                 scores[asked] = self._scores(inputs, output, generate_kwargs).unflatten(0, (-1, n))
-        outputs = {"translations": translations} | ({"scores": scores} if return_scores else {})
-        return outputs if texts is None else {**outputs, "alignments": self._alignments(texts, translations)}
+        outputs: dict[str, torch.Tensor | np.ndarray] = {"translations": translations}
+        if return_scores:
+            outputs["scores"] = scores
+        if texts is not None:
+            outputs["alignments"] = self._alignments(np.concatenate([np.atleast_1d(x) for x in texts]), translations)
+        return outputs
 
-    def _alignments(self, texts: Sequence, translations: torch.Tensor) -> np.ndarray:
-        """Texts of B, translations [B, n, T] -> lists of pairs of spans, [B, n]."""
-        texts = np.concatenate([np.atleast_1d(text) for text in texts])
+    def _alignments(self, texts: np.ndarray, translations: torch.Tensor) -> np.ndarray:
+        """Texts [B], translations [B, n, T] -> lists of pairs of spans, [B, n]."""
         pairs = [
             (text, self._decode(ids)) for text, of_text in zip(texts, translations, strict=True) for ids in of_text
         ]
@@ -262,9 +265,10 @@ class TranslationPipeline(Pipeline):
 
     def _decode(self, ids: torch.Tensor, clean_up_tokenization_spaces: bool | None = None) -> str:
         ids = ids[ids != self.tokenizer.pad_token_id]
-        return self.tokenizer.decode(
+        text = self.tokenizer.decode(
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
         )
+        return str(text)
 
     def _scores(self, inputs: dict[str, torch.Tensor], output: Any, generate_kwargs: dict) -> torch.Tensor:
         """log P divided by the length penalty, for each sequence that `generate` gave: [B * n]."""
