@@ -253,7 +253,7 @@ def draw(checkpoints: dict[str, Any]) -> str:
             values = np.array([single[i]["loss"] for i in places])
             bars.bar(places, values[:, 0], color=colour, label=kind)
             bars.vlines(places, values[:, 1], values[:, 2], color="#333333", linewidth=0.8)
-        bars.set(title=f"{name}: loss without one head", ylabel="nats a token, beyond the whole model")
+        bars.set(title=f"{name}: loss without a head, beyond the whole model's", ylabel="nats a token")
         bars.set_xticks([i for i, one in enumerate(single) if one["head"][3] == 0],
                         [short(one["head"]) for one in single if one["head"][3] == 0], rotation=45)  # fmt: skip
         bars.legend()

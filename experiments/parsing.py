@@ -201,7 +201,9 @@ def run(lab: Lab) -> dict[str, Any]:
 def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
     lengths = [len(list(tree.leaves())) for tree in trees]
     of_lengths = {
-        f"{low} to {high}": [score for score, length in zip(scores, lengths, strict=True) if low <= length <= high]
+        f"{low} to {high}" if high < 1000 else f"over {low - 1}": [
+            score for score, length in zip(scores, lengths, strict=True) if low <= length <= high
+        ]
         for low, high in LENGTHS
     }
     everything = total(scores)

@@ -115,6 +115,8 @@ def measure(runs: list[Run], losses: dict[str, np.ndarray]) -> dict[str, Any]:
         if row in found:
             own["difference"] = found[row].rounded()
             own["verdict"] = verdict(ROWS[row].claim, found[row])
+        elif len(runs_of_row) < len(seeds):  # its loss was not finite
+            own["failed"] = len(seeds) - len(runs_of_row)
         rows.append(own)
     return {"seeds": seeds, "pairs": len(design.tokens), "tokens": int(design.tokens.sum()), "rows": rows}
 
@@ -151,6 +153,8 @@ def report(found: dict[str, Any]) -> str:
             line["here"] = Interval(*row["difference"])
         elif row["losses"]:
             line["here"] = f"{np.mean(list(row['losses'].values())):.3f}"
+        if "failed" in row:
+            line["verdict"] = f"{row['failed']} of {len(found['seeds'])} runs failed"
         if fixed.claim is not None:
             line |= {"paper": f"{fixed.claim:+.3f}", "paper's BLEU": f"{fixed.bleu - PAPER_BASE[1]:+.1f}"}
         if bleu:
@@ -187,6 +191,10 @@ def listed(names: list[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
+def named(row: Row) -> str:
+    return row.what if row.claim is None else f"{row.part}  {row.what}"
+
+
 def draw(rows: list[dict[str, Any]]) -> str:
     drawn = figures.figure(8, 0.6 + 0.24 * len(rows))
     axes = drawn.subplots()
@@ -198,7 +206,7 @@ def draw(rows: list[dict[str, Any]]) -> str:
         if claim is not None:
             label = "the paper" if place == 0 else None
             axes.plot(claim, place, "D", color=figures.COLOURS[1], markersize=4, label=label, zorder=3)
-    names = [f"{ROWS[row['row']].part}  {ROWS[row['row']].what}".strip() for row in rows]
+    names = [named(ROWS[row["row"]]) for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.axvline(0, color="#999999", linewidth=0.8, zorder=1)
     axes.invert_yaxis()

@@ -111,9 +111,11 @@ def draw(losses: dict[str, np.ndarray], gradients: dict[str, dict[str, list[floa
             colour = "white" if value > (low + high) / 2 else "black"
             text = "-" if np.isnan(value) else f"{value:.2f}"
             axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=8)
-        axes.set_xticks(range(len(SCALES)), [f"{PEAK * scale:.4f}" for scale in SCALES])
+        axes.set_xticks(range(len(SCALES)), [f"{1000 * PEAK * scale:.1f}" for scale in SCALES])
         axes.set_yticks(range(len(WARM_UPS)), ["none", *map(str, WARM_UPS[1:])])
-        axes.set(title=f"LayerNorm {NORMS[norm]}", xlabel="peak of the learning rate", ylabel="steps of warm-up")
+        axes.set(
+            title=f"LayerNorm {NORMS[norm]}", xlabel="peak of the learning rate, thousandths", ylabel="steps of warm-up"
+        )
     for norm, colour in zip(NORMS, figures.COLOURS, strict=False):
         for stack, style in (("encoder", "--"), ("decoder", "-")):
             values = gradients[norm][stack]
