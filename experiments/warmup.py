@@ -7,7 +7,7 @@ say that the original order, LayerNorm after each sub-layer, cannot do without, 
 large, and that LayerNorm before each sub-layer can. Is that so here?
 
 Design: recipes/captions.yaml for 600 steps. The rate rises for the steps of the warm-up, stays at its peak to step 400,
-and falls with the root of the step: with a warm-up of 400 it is equation 3. The peak is 0.25 to 4 times that of
+and falls with the root of the step: with a warm-up of 400 it is equation 3. The peak is 0.125 to 2 times that of
 equation 3, which is 0.0044. Gradient norms are those of the first batch, before any step, over 5 random initialisations
 of the paper's 6 + 6 layers.
 """
@@ -28,7 +28,7 @@ TITLE = "Warm-up and the place of the LayerNorm"
 STEPS = 600
 DECAY_FROM = 400
 PEAK = (128 * DECAY_FROM) ** -0.5
-SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+SCALES = (0.125, 0.25, 0.5, 1.0, 2.0)
 WARM_UPS = (1, 25, 100, 400)
 NORMS = {"post": "after (the paper)", "pre": "before"}
 
