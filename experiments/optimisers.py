@@ -34,17 +34,16 @@ VALIDATION = "multi30k/val.tsv.xz"
 class Way(NamedTuple):
     what: str
     settings: list[str]
-    scales: tuple[float, ...]
 
 
 COOLED = [f"optimisation.cooldown_steps={STEPS // 2}"]
 MUON, FREE = ["optimisation.optimiser=muon"], ["optimisation.optimiser=schedule_free"]
 WAYS = {
-    "adam": Way("Adam, equation 3 (the paper)", [], SCALES),
-    "adam-cooled": Way("Adam, cooled down", COOLED, SCALES),
-    "muon": Way("Muon, equation 3", MUON, SCALES),
-    "muon-cooled": Way("Muon, cooled down", [*MUON, *COOLED], SCALES),
-    "free": Way("Schedule-Free AdamW", FREE, SCALES),
+    "adam": Way("Adam, equation 3 (the paper)", []),
+    "adam-cooled": Way("Adam, cooled down", COOLED),
+    "muon": Way("Muon, equation 3", MUON),
+    "muon-cooled": Way("Muon, cooled down", [*MUON, *COOLED]),
+    "free": Way("Schedule-Free AdamW", FREE),
 }
 PAPER = "adam"
 
@@ -62,13 +61,10 @@ def run(lab: Lab) -> dict[str, Any]:
         "checkpointing.bleu_steps=0",
         f"checkpointing.save_steps={EVERY}",
     ]
-    tried = {f"{way}-{scale:g}": settings_of(way, scale) for way in WAYS for scale in WAYS[way].scales}
+    tried = {f"{way}-{scale:g}": settings_of(way, scale) for way in WAYS for scale in SCALES}
     tuned = {run.row: run for run in lab.train("optimisers-tuning", "captions", tried, often, SEEDS[:1])}
     tuning = {row: last(curve(run)) for row, run in tuned.items()}
-    best = {
-        way: min(of_way.scales, key=lambda scale, way=way: tuning.get(f"{way}-{scale:g}", np.inf))
-        for way, of_way in WAYS.items()
-    }
+    best = {way: min(SCALES, key=lambda scale, way=way: tuning.get(f"{way}-{scale:g}", np.inf)) for way in WAYS}
     settings = {way: settings_of(way, scale) for way, scale in best.items()}
     others = lab.train("optimisers", "captions", settings, often, SEEDS[1:])
     runs = {way: [tuned[f"{way}-{scale:g}"], *(one for one in others if one.row == way)] for way, scale in best.items()}
