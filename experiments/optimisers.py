@@ -8,7 +8,8 @@ Design: recipes/captions.yaml, six ways to train it. Each is tuned on the same s
 one seed; the best of the three is trained with two seeds more. Validated every 100 steps on Multi30k val; between two
 validations the loss is taken as straight. "Averaged" is the paper's Adam, of whose weights the mean of the last five of
 the checkpoints at every 100th step is validated (section 6.1; LAWA, arXiv 2209.14981). "Cooled down": the rate falls to
-0 over the second half, so that its curve belongs to this length of training only.
+0 over the second half, so that its curve belongs to this length of training only. Rates above equation 3's are left
+out: at twice its peak Adam had a loss of 3.76 after 1,700 steps, where at the peak it had 2.38.
 """
 
 import shutil
@@ -27,7 +28,7 @@ STEPS = 2000
 BATCH = 1024
 EVERY = 100
 AVERAGED = 5
-SCALES = (0.25, 0.5, 1.0)  # of the peak of equation 3, that each is tuned over; at 2 Adam learned little
+SCALES = (0.25, 0.5, 1.0)  # of the peak of equation 3, that each is tuned over
 VALIDATION = "multi30k/val.tsv.xz"
 
 
