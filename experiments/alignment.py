@@ -224,7 +224,7 @@ def finding(found: dict[str, Any]) -> str:
         best = of_model["best"]
         parts.append(
             f"{name}: head {best['head'] + 1} of layer {best['layer'] + 1}, where the word is {best['when']}, "
-            f"{of_model['by_hand'][0]:.0%} (eflomal {of_model['eflomal']['both directions'][0]:.0%})"
+            f"{of_model['by_hand'][0]:.0%} (eflomal {min(values[0] for values in of_model['eflomal'].values()):.0%})"
         )
     return f"The head that aligns best, with its error rate on sentences aligned by hand: {'; '.join(parts)}."
 
@@ -262,7 +262,9 @@ def draw(checkpoints: dict[str, Any]) -> str:
             places = np.arange(len(heads))
             axes.plot(places, [one["by_hand"] for one in heads], "o", color=colour, markersize=4, label=f"word {when}")
         axes.set_xticks(places, [f"{one['layer'] + 1}.{one['head'] + 1}" for one in heads], fontsize=7)
-        axes.axhline(of_model["eflomal"]["both directions"][0], color="#999999", linewidth=0.8, label="eflomal")
+        axes.axhline(
+            min(values[0] for values in of_model["eflomal"].values()), color="#999999", linewidth=0.8, label="eflomal"
+        )
         axes.set(title=name, xlabel="layer and head", ylabel="error rate, by hand", ylim=(0, 1))
     drawn.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figures.save(drawn, "alignment", "Alignment error rate of each cross-attention head")

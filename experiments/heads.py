@@ -17,6 +17,7 @@ the time (encoder), and one of the end where that is so for the end of the sente
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -200,15 +201,16 @@ def finding(found: dict[str, Any]) -> str:
     kinds = Counter(KINDS[tuple(one["head"][:2])] for one in worst)
     [(kind, count)] = kinds.most_common(1)
     return (
-        f"Heads that can go with no loss, and together for one point of BLEU: {'; '.join(parts)}. The head that is "
-        f"missed most is one of {kind} attention in {count} of {len(worst)} checkpoints."
+        "Heads without which the change of the loss cannot be told from 0, and heads that can go together for one "
+        f"point of BLEU: {'; '.join(parts)}. The head that is missed most is one of {kind} attention in {count} of "
+        f"{len(worst)} checkpoints."
     )
 
 
 def spared(of_model: dict[str, Any]) -> int:
     """How many heads can go before a point of BLEU is lost."""
-    steps = enumerate(of_model["removed"], 1)
-    return max((i for i, step in steps if step["sacrebleu_greedy"] >= of_model["sacrebleu_greedy"] - 1), default=0)
+    least = of_model["sacrebleu_greedy"] - 1
+    return len(list(takewhile(lambda step: step["sacrebleu_greedy"] >= least, of_model["removed"])))
 
 
 def report(found: dict[str, Any]) -> str:

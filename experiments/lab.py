@@ -83,10 +83,10 @@ class Lab:
     ) -> list[Run]:
         """Trains a recipe of this room with each run's settings and each seed, or what is left of it.
 
-        All training is training.grid's; a run that fails (its loss is not finite) is missing in what is returned.
+        All training is training.grid's; a run whose loss is not finite is missing in what is returned.
 
         Raises:
-            ExperimentError: it was stopped, or nothing was trained.
+            ExperimentError: it was stopped, or a run failed for another reason.
         """
         folder = self.work / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,6 +101,10 @@ class Lab:
             last = (folder / "grid.txt").read_text().strip().splitlines()[-1:]
             raise ExperimentError(f"{name} was not trained: {''.join(last)} ({folder / 'grid.txt'})")
         facts = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        finished = {f"{one['run']}-seed{one['seed']}" for one in facts}
+        for name in (f"{run}-seed{seed}" for seed in seeds for run in runs):
+            if name not in finished and not (folder / name / "not_finite.tsv").exists():
+                raise ExperimentError(f"{name} was not trained: {folder / name / 'output.txt'} says why.")
         return [Run(one["run"], one["seed"], folder / f"{one['run']}-seed{one['seed']}", one) for one in facts]
 
     def losses(self, models: Sequence[Path], pairs: str) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ smaller than the representation dimensionality d". Where do they cross on a proc
 Design: one layer of each kind, forward and backward, one sequence, one thread, in turns. "Attention" is equation 1
 alone with 8 heads, by the formula and by torch's fused kernel; "multi-head attention" also has its four projections,
 which the paper's table leaves out. The LSTM is torch's, the convolution has k = 3. Exponents are slopes of log time
-over the largest sizes, all rounds together; memory is what the layer keeps for its backward pass.
+over the largest sizes; memory is what the layer keeps for its backward pass.
 """
 
 import itertools
@@ -143,10 +143,9 @@ def times(found: dict[str, Any], kind: str) -> dict[tuple[int, int], float]:
 def exponent(found: dict[str, Any], kind: str, of: str, key: str = "seconds") -> Interval:
     other = "d" if of == "n" else "n"
     points = [
-        (one[of], value)
+        (one[of], statistics.median(one[key]) if key == "seconds" else one[key])
         for one in found["results"]
         if one["kind"] == kind and one[of] in FITTED[of] and one[other] == FITTED_AT[of]
-        for value in (one[key] if key == "seconds" else [one[key]])
     ]
     return slope(*np.log(points).T)
 
@@ -206,9 +205,9 @@ def report(found: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             draw(found),
-            f"Exponents: of n at d = {FITTED_AT['n']}, of d at n = {FITTED_AT['d']}, with intervals of 95%. Where that "
-            "of d is below the paper's, most time goes into what does not depend on d, such as the softmax of each "
-            "head. A fused kernel keeps no weights for the backward pass: its memory does not grow with n^2.",
+            f"Exponents: of n at d = {FITTED_AT['n']}, of d at n = {FITTED_AT['d']}, with intervals of 95%. They "
+            "are of straight lines through points that bend: small sizes still pay for what does not grow. The softmax "
+            "of attention, which does not depend on d, may be why its exponent of d is below the paper's.",
             markdown(columns[0], exponents),
             "The length from which attention takes longer than the other layer; the paper's rule is n = d:",
             markdown(columns[1], crossings),

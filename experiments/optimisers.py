@@ -66,9 +66,13 @@ def run(lab: Lab) -> dict[str, Any]:
     tuned = {run.row: run for run in lab.train("optimisers-tuning", "captions", tried, often, SEEDS[:1])}
     tuning = {row: last(curve(run)) for row, run in tuned.items()}
     best = {way: min(SCALES, key=lambda scale, way=way: tuning.get(f"{way}-{scale:g}", np.inf)) for way in WAYS}
-    settings = {way: settings_of(way, scale) for way, scale in best.items()}
+    best = {way: scale for way, scale in best.items() if f"{way}-{scale:g}" in tuned}  # without those that never learn
+    settings = {f"{way}-{scale:g}": settings_of(way, scale) for way, scale in best.items()}
     others = lab.train("optimisers", "captions", settings, often, SEEDS[1:])
-    runs = {way: [tuned[f"{way}-{scale:g}"], *(one for one in others if one.row == way)] for way, scale in best.items()}
+    runs = {
+        way: [tuned[f"{way}-{scale:g}"], *(one for one in others if one.row == f"{way}-{scale:g}")]
+        for way, scale in best.items()
+    }
     curves = {way: {str(run.seed): curve(run) for run in of_way} for way, of_way in runs.items()}
     curves["averaged"] = {str(run.seed): averages(lab, run) for run in runs[PAPER]}
     return {"tuning": tuning, "best": best, "curves": curves}
@@ -122,10 +126,12 @@ def finding(found: dict[str, Any]) -> str:
     target, parts = target_of(found), []
     for way, of_way in found["curves"].items():
         needed = [tokens_to(target, one) for one in of_way.values()]
+        reached = [one for one in needed if one is not None]
         if way != PAPER:
             name = WAYS[way].what if way in WAYS else "its average"
-            share = "never" if None in needed else f"{np.mean(needed) / (STEPS * BATCH / 1000):.0%}"
-            parts.append(f"{name} {share}")
+            share = f"{np.mean(reached) / (STEPS * BATCH / 1000):.0%}" if reached else "not reached"
+            seeds = f" in {len(reached)} of {len(needed)} seeds" if 0 < len(reached) < len(needed) else ""
+            parts.append(f"{name} {share}{seeds}")
     return f"Of the tokens that the paper's Adam needs for its loss at the end: {', '.join(parts)}."
 
 

@@ -30,7 +30,7 @@ from vaswani_transformer.loading import load
 
 from . import figures
 from .intervals import bootstrap
-from .lab import Lab
+from .lab import ExperimentError, Lab
 from .tables import Column, markdown
 from .trees import END, LINEARISATIONS, WORD, Leaf, Score, State, Tree, build, compare, read_tree, rest, total
 
@@ -39,14 +39,22 @@ TITLE = "Parsing (section 6.3)"
 PARTS = ("train", "dev", "test")
 LABELS = (
     "ADJP ADVP CAPTION CIT CONJP FRAG HEADING INTJ LST NAC NML NP PP PRN PRT QP RRC S SBAR SBARQ SINV SQ TITLE UCP VP "
-    "WHADVP WHNP WHPP X"
+    "WHADJP WHADVP WHNP WHPP X"
 ).split()
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 60), (61, 1000))  # words
 
 
 def read_trees(path: Path) -> list[Tree]:
+    """The trees of a file.
+
+    Raises:
+        ExperimentError: a line is not a tree; the message says which.
+    """
     with lzma.open(path, "rt", encoding="utf-8") as file:
-        return [read_tree(line) for line in file]
+        try:
+            return [read_tree(line) for line in file]
+        except ValueError as error:
+            raise ExperimentError(f"{path}: {error}") from error
 
 
 def write_pairs(trees: dict[str, list[Tree]], folder: Path):
@@ -133,7 +141,7 @@ class Grammar:
         state = self.starts[sentence]
         for token in (*ids, self.end):
             if begun and not self.goes_on(begun, token):
-                if begun in self.symbols:  # else it was cut off inside a symbol
+                if self.symbols.get(begun) in state.allowed():  # else it was cut off inside a symbol
                     found.append(self.symbols[begun])
                     state = state.after(found[-1])
                 begun = ()
@@ -229,7 +237,7 @@ def free_share(
         try:
             build(tokenizer.decode(ids[0], skip_special_tokens=True).split(), leaves, is_in_order)
             whole += 1
-        except (ValueError, IndexError):
+        except ValueError:
             pass
     return round(whole / len(trees), 3)
 
@@ -278,8 +286,9 @@ def main(arguments: list[str] | None = None):
 
 
 def tokens(text: str) -> list[str]:
-    """As the treebank has them: marks of punctuation by themselves, brackets as words."""
-    return re.findall(r"\w+|[^\w\s]", text)
+    """Much as the treebank has them: marks by themselves, numbers and "n't" whole, round brackets by their names."""
+    found = re.findall(r"\d+(?:[.,]\d+)+|\w+?(?=n't\b)|n't\b|'s\b|\w+|[^\w\s]", text)
+    return [{"(": "-LRB-", ")": "-RRB-"}.get(word, word) for word in found]
 
 
 def find_linearisation(model: Path) -> str:

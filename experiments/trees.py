@@ -84,8 +84,8 @@ def _node(parts: list | str) -> Tree | Leaf | None:
     """The node of what was in a pair of brackets; None where only empty elements were."""
     if isinstance(parts, str):
         raise ValueError(f"{parts!r} stands outside all brackets.")
-    if len(parts) == 2 and all(isinstance(part, str) for part in parts):
-        return None if parts[0] == "-NONE-" else Leaf(*parts)
+    if len(parts) > 1 and all(isinstance(part, str) for part in parts):
+        return None if parts[0] == "-NONE-" else Leaf(parts[0], "".join(parts[1:]))  # a few words have a space inside
     named = bool(parts) and isinstance(parts[0], str)
     children = tuple(child for child in map(_node, parts[1:] if named else parts) if child is not None)
     if not children:
@@ -199,9 +199,14 @@ def build(symbols: Iterable[str], leaves: Iterable[Leaf], is_in_order: bool) -> 
                 raise ValueError("There are more words in the tree than in the sentence.")
             stack[-1].append(leaf)
         elif symbol.startswith("o"):
+            least = 1 if len(stack) == 1 else 3  # the label is no child, and the first stays where it is
+            if is_in_order and len(stack[-1]) < least:
+                raise ValueError(f"{symbol} has no first child.")
             first = [stack[-1].pop()] if is_in_order else []
             stack.append([symbol[1:], *first])
         else:
+            if len(stack) == 1 or len(stack[-1]) == 1 or symbol != f"c{stack[-1][0]}":
+                raise ValueError(f"{symbol} closes nothing.")
             label, *children = stack.pop()
             stack[-1].append(Tree(label, tuple(children)))
     if len(stack) != 1 or len(stack[0]) != 1 or isinstance(stack[0][0], Leaf) or next(words, None) is not None:

@@ -79,6 +79,25 @@ def read_grid(path: Path) -> tuple[Path, list[Variant]]:
     return recipe, variants
 
 
+def check_runs(recipe: Path, variants: list[Variant], output: Path):
+    """Refuses to go on with runs that were begun with other settings: their results would be mixed up.
+
+    Raises:
+        ValueError: there is one; the message names the keys that differ.
+    """
+    from .prepare import flatten  # with torch, which takes seconds to import
+
+    for variant in variants:
+        path = output / variant.name / "recipe.json"
+        if path.exists():
+            begun = dict(flatten(json.loads(path.read_text(encoding="utf-8"))))
+            wanted = dict(flatten(load_recipe(recipe, variant.settings).to_dict()))
+            if differ := sorted(key for key in begun.keys() & wanted.keys() if begun[key] != wanted[key]):
+                raise ValueError(
+                    f"{path.parent} holds a run with other settings: {', '.join(differ)}. Delete it to train it again."
+                )
+
+
 class Grid:
     """Runs of a grid, several at a time, each a process with its share of the threads."""
 
@@ -163,6 +182,7 @@ def main(arguments: list[str] | None = None):
     try:
         recipe, variants = read_grid(arguments.grid)
         check_data(recipe, variants, arguments.data)
+        check_runs(recipe, variants, arguments.output)
     except (OSError, ValueError) as error:
         stop(parser, error)
     grid = Grid(recipe, arguments.data, arguments.output, arguments.jobs)

@@ -51,6 +51,18 @@ def test_what_cannot_be_trained_is_a_message(lab, monkeypatch):
         lab.train("wrong", "toy", {"plain": ["model.d_fff=96"]})
 
 
+def test_a_run_that_failed_is_no_result_unless_its_loss_was_not_finite(lab, runs, monkeypatch):
+    monkeypatch.setattr(room, "ROOM", lab.data)
+    finished = {"plain": []}
+    again = lab.data / "runs" / "toy"
+    monkeypatch.setattr(Lab, "call", lambda *_, **__: 0)
+    with pytest.raises(ExperimentError, match="lost-seed2 was not trained"):
+        lab.train("toy", "toy", {**finished, "lost": []}, seeds=(2,))
+    (again / "lost-seed2").mkdir()
+    (again / "lost-seed2" / "not_finite.tsv").touch()
+    assert [run.row for run in lab.train("toy", "toy", {**finished, "lost": []}, seeds=(2,))] == ["plain", "wide"]
+
+
 def test_what_cannot_be_measured_is_a_message(lab, tmp_path):
     with pytest.raises(ExperimentError, match="training.likelihood"):
         lab.losses([tmp_path], "test.tsv")

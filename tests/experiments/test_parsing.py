@@ -75,6 +75,12 @@ def test_the_command_prints_a_tree(model, tokenizer, tmp_path, capsys):
     assert list(printed.leaves()) == [Leaf("XX", word) for word in words]
 
 
+def test_words_are_cut_much_as_in_the_treebank():
+    assert parsing.tokens("It didn't grow by 0.05 (the cell's).") == [
+        "It", "did", "n't", "grow", "by", "0.05", "-LRB-", "the", "cell", "'s", "-RRB-", ".",
+    ]  # fmt: skip
+
+
 def test_a_translator_is_no_parser(tmp_path, capsys):
     with pytest.raises(SystemExit, match="parser"):
         parsing.main(["parse", "Hello.", "--model", "vaswani_transformer/checkpoints/mini-en-de"])

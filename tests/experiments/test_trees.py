@@ -26,6 +26,10 @@ def test_a_line_of_a_treebank_loses_traces_functions_and_indices():
     assert str(read_tree(line)) == "(S (NP (DT The) (NN cell)) (VP (VBZ is) (VP (VBN seen))) (. .))"
 
 
+def test_a_word_may_have_a_space_inside():
+    assert list(read_tree("(NP (NN Xpd TTD) (NNS mice))").leaves()) == [Leaf("NN", "XpdTTD"), Leaf("NNS", "mice")]
+
+
 @pytest.mark.parametrize("line", ["(S (NP (DT a))", "(S (NN a)))", "", "(NN a)", "word", "((S (NN a)) (S (NN b))) x"])
 def test_what_is_no_tree_is_refused(line):
     with pytest.raises(ValueError):
@@ -83,6 +87,22 @@ def test_it_is_not_endless(order):
             break
         state = state.after(next((s for s in allowed if s[0] in "oc"), allowed[0]))
     assert END in state.allowed()
+
+
+@pytest.mark.parametrize(
+    "text", ["oS oNP w cVP w cS", "oS w w banana", "oS oNP cNP w w cS", "w w", "oS w cS", "cS", ""]
+)
+def test_what_is_not_one_whole_tree_is_refused(text):
+    leaves = [Leaf("NN", "a"), Leaf("NN", "b")]
+    with pytest.raises(ValueError):
+        build(text.split(), leaves, is_in_order=False)
+
+
+def test_a_constituent_in_order_needs_a_first_child():
+    leaves = [Leaf("NN", "a"), Leaf("NN", "b")]
+    for text in ("oS w w cS", "w oS oNP w cNP cS"):
+        with pytest.raises(ValueError):
+            build(text.split(), leaves, is_in_order=True)
 
 
 # Comparing: by hand after evalb's README and COLLINS.prm -------------------------------------------------------------

@@ -34,6 +34,10 @@ def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypa
     assert "plain: finished" in text and "| wide |" in text
     grid.main()
     assert "finished" not in capsys.readouterr().out, "a finished run was trained again"
+    (folder / "grid.yaml").write_text(GRID.replace("d_ff=96", "d_ff=64"), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        grid.main()
+    assert "wide holds a run with other settings: model.d_ff" in capsys.readouterr().err
 
 
 def test_seeds_take_turns(tmp_path):
