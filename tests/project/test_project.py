@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "vaswani_transformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-ROOMS = ["conversion", "training", "benchmarks"]
+ROOMS = ["conversion", "training", "benchmarks", "experiments"]
 IN_THE_WHEEL = [PACKAGE, ROOT / "conversion", ROOT / "training"]  # the rooms as subpackages of the package
 REMOTE_CODE = [Path(name).stem for name in (*remote_code.FILES, remote_code.TOKENIZER_FILE)]
 
