@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 import transformers
 
+from vaswani_transformer.machine import processor
+
 
 def in_turns(
     functions: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
@@ -33,14 +35,6 @@ def ratios(seconds: dict[str, list[float]], of: str, to: str) -> dict[str, float
     values = [b / a for a, b in zip(seconds[of], seconds[to], strict=True)]
     summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
     return {name: round(value, 2) for name, value in summary.items()}
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def record(output: Path | None, command: str, settings: dict, results: list[dict]):

@@ -22,9 +22,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, checkpoint_path
 from vaswani_transformer.configuration_vaswani import PRESETS
+from vaswani_transformer.machine import processor
 
 from . import figures
-from .lab import ROOM, Lab, processor, recorded
+from .lab import ROOM, Lab, recorded
 from .tables import Column, markdown
 
 

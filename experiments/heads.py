@@ -57,7 +57,7 @@ def run(lab: Lab) -> dict[str, Any]:
 
 def examine(name: str, pairs: Pairs, text: Sequence[str]) -> dict[str, Any]:
     """All that is recorded of a checkpoint; roles are those in `text`, and it says which words are rare."""
-    model, tokenizer = load(checkpoint_path(name))
+    model, tokenizer = load(checkpoint_path(name), dtype="float32")  # weights are kept in half of that
     model, heads = twin_of(model), head_names(model)
     whole, bleu = losses(model, tokenizer, pairs[TESTED]), bleu_of(model, tokenizer, pairs[SCORED])
     roles = roles_of(model, tokenizer, text)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from vaswani_transformer.machine import processor
+
 
 ROOM = Path(__file__).parent
 RESULTS = ROOM / "results"
@@ -102,9 +104,9 @@ class Lab:
             raise ExperimentError(f"{name} was not trained: {''.join(last)} ({folder / 'grid.txt'})")
         facts = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         finished = {f"{one['run']}-seed{one['seed']}" for one in facts}
-        for name in (f"{run}-seed{seed}" for seed in seeds for run in runs):
-            if name not in finished and not (folder / name / "not_finite.tsv").exists():
-                raise ExperimentError(f"{name} was not trained: {folder / name / 'output.txt'} says why.")
+        for missing in {f"{run}-seed{seed}" for seed in seeds for run in runs} - finished:
+            if not (folder / missing / "not_finite.tsv").exists():
+                raise ExperimentError(f"{missing} was not trained: {folder / missing / 'output.txt'} says why.")
         return [Run(one["run"], one["seed"], folder / f"{one['run']}-seed{one['seed']}", one) for one in facts]
 
     def losses(self, models: Sequence[Path], pairs: str) -> list[np.ndarray]:
@@ -151,14 +153,6 @@ class Lab:
             process.send_signal(signal.SIGTERM)
             process.wait()
             raise
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def record(name: str, found: dict[str, Any]) -> Path:

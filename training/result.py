@@ -10,6 +10,7 @@ import transformers
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.generation_vaswani import paper_generation_config
+from vaswani_transformer.machine import processor
 
 from .average import average_checkpoints
 from .checkpoint import WEIGHTS, CheckpointError, is_damaged, step_of, to_average
@@ -85,6 +86,4 @@ def device_name(device: torch.device) -> str:
     """The name of the CPU or GPU, as its maker calls it."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    cpuinfo = Path("/proc/cpuinfo")
-    models = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
-    return models[0].partition(":")[2].strip() if models else platform.processor() or str(device)
+    return processor()
