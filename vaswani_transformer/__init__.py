@@ -17,6 +17,7 @@ from .catalogue import checkpoint_path
 if TYPE_CHECKING:
     from .attention_figure import attention_figure
     from .configuration_vaswani import PRESETS, VaswaniConfig
+    from .glossary_vaswani import Glossary
     from .heads import without_heads
     from .inspection import Inspection, inspect_translation
     from .int8_vaswani import Int8Config, quantize
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRESETS",
+    "Glossary",
     "Inspection",
     "Int8Config",
     "LoadingError",

@@ -6,8 +6,10 @@ Shapes: B sentences, n beams, r hypotheses returned for each sentence, S source 
 """
 
 import copy
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from transformers.cache_utils import EncoderDecoderCache
 from transformers.generation.configuration_utils import GenerationMode
 
 from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, length_penalty
+from .constraints_vaswani import ConstrainedBeamSearch, check_required
 from .decoding_vaswani import DecoderStep, ModelStep, can_step
 from .greedy_search_vaswani import GreedySearch
 from .limits_vaswani import ANY_ROW, MINIMUM, NeverPad, NoEndYet, SourceLengthLimit, keep_limits
@@ -30,9 +33,11 @@ SEARCHES = {  # that go through `_sample` and `_beam_search` below
     GenerationMode.BEAM_SEARCH,
     GenerationMode.BEAM_SAMPLE,
 }
+RequiredTokens = Sequence[Sequence[Sequence[Sequence[int]]]]  # for each sentence words, of each its forms
 # What the library does not hand on, as it knows no such arguments:
 RETURN_CACHE = ContextVar("return_cache", default=True)
 SHORTLIST: ContextVar[OnlyShortlisted | None] = ContextVar("shortlist", default=None)
+REQUIRED: ContextVar[tuple[RequiredTokens, Collection[int]] | None] = ContextVar("required", default=None)
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
@@ -60,6 +65,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         stopping_criteria: StoppingCriteriaList | None = None,
         return_cache: bool = True,
         shortlist: Shortlist | None = None,
+        required_words: RequiredTokens | None = None,
+        joining_tokens: Collection[int] = (),
         **kwargs,
     ):
         """As `GenerationMixin.generate`, but padding is never produced, and two things are inferred if not given.
@@ -68,10 +75,12 @@ class VaswaniGenerationMixin(GenerationMixin):
         `max_new_tokens`, each sentence may become as long as its source plus 50 tokens. Beam search with
         `return_dict_in_generate=True` gives a `VaswaniBeamOutput`, greedy search a `VaswaniGreedyOutput`; with
         `return_cache=False` it comes without `past_key_values`, and sooner. With a `shortlist` only its tokens are
-        considered, and probabilities are those among them.
+        considered, and probabilities are those among them. With `required_words` each translation holds its words: for
+        each sentence a list of words, each a list of forms of which one is enough, each a list of token ids.
 
         Raises:
             ValueError: settings cannot be used; the message names all of them. Or the shortlist is of another model.
+                Or words are required without beam search, with a shortlist, or not for each sentence.
         """
         source = inputs if inputs is not None else kwargs.get("input_ids")
         mask, pad_token_id = kwargs.get("attention_mask"), self.config.pad_token_id
@@ -82,6 +91,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             self.generation_config.max_length = None
         settings = self._settings(generation_config, kwargs)
         check_settings(settings, self.config)
+        if required_words is not None:
+            check_required(required_words, self.config.decoder_vocab_size, settings["num_beams"] or 1)
         limits = self._length_limits(source, mask, kwargs)
         if limits is not None and settings["max_length"] is None and settings["max_new_tokens"] is None:
             max_length = int(limits.max()) + 1  # the start token is not part of the translation
@@ -94,6 +105,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             stopping_criteria = StoppingCriteriaList([*(stopping_criteria or []), SourceLengthLimit(limits)])
         cache_token = RETURN_CACHE.set(return_cache)
         shortlist_token = SHORTLIST.set(None if shortlist is None else self._only_shortlisted(shortlist, source))
+        required_token = REQUIRED.set(None if required_words is None else (required_words, joining_tokens))
         try:
             return super().generate(
                 inputs, generation_config=generation_config, stopping_criteria=stopping_criteria, **kwargs
@@ -101,6 +113,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         finally:
             RETURN_CACHE.reset(cache_token)
             SHORTLIST.reset(shortlist_token)
+            REQUIRED.reset(required_token)
 
     def _only_shortlisted(self, shortlist: Shortlist, source: torch.Tensor | None) -> OnlyShortlisted:
         if source is None or source.is_floating_point():
@@ -277,7 +290,11 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _start_search(
         self, input_ids: torch.LongTensor, config: GenerationConfig, vocabulary: torch.Tensor | None
     ) -> BeamSearch:
-        return BeamSearch(
+        required = REQUIRED.get()
+        start = (
+            BeamSearch if required is None else partial(ConstrainedBeamSearch, *required, config.num_return_sequences)
+        )
+        return start(
             input_ids,
             num_beams=config.num_beams,
             max_length=config.max_length,

@@ -3,9 +3,10 @@
 A repository for the Hub carries a copy of this file and names it in `config.json`, where `pipeline` looks first.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from types import GeneratorType
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,18 @@ from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from .alignment_vaswani import AlignmentHead, align, words
-from .generation_vaswani import length_penalty
+from .generation_vaswani import VaswaniGenerationMixin, length_penalty
+from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
+from .long_texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
+from .long_texts_vaswani import LongTexts, Sentence, TextRecord
+from .replacements_vaswani import Replaced
 from .shortlist_vaswani import Shortlist
 
 
 # Of a planned batch: on a CPU much faster than single texts (benchmarks/README.md).
 MOST_TEXTS, MOST_TOKENS = 64, 2048
+SPARE_BEAMS = 2  # besides one for each word that a translation must hold
 
 
 def translate_texts(
@@ -31,11 +37,11 @@ def translate_texts(
     progress: Callable[[int], object] | None = None,
     **generate_kwargs: Any,
 ) -> list[str]:
-    """The best translation of each text, in the order of `texts`.
+    """The best translation of each text as the model gives it, in the order of `texts`: for evaluation.
 
-    Texts of similar length share a batch, as in `TranslationPipeline`, the longest come first. An empty text translates
-    to "". The model stays on its device, and in training mode if it was. `progress` is called with the number of texts
-    just translated.
+    Each is translated whole, as one sentence, and not looked at; `TranslationPipeline` does more. Texts of similar
+    length share a batch, the longest come first. An empty text translates to "". The model stays on its device, and in
+    training mode if it was. `progress` is called with the number of texts just translated.
 
     Raises:
         TypeError: a text is not a string.
@@ -46,7 +52,7 @@ def translate_texts(
         # A model that accelerate has spread over devices stays where it is, and the library refuses to be told where.
         device = None if hasattr(model, "hf_device_map") else model.device
         translate = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
-        results = translate.translate(texts, batch_size, progress, **generate_kwargs)
+        results = translate.translate(texts, batch_size, progress, split_sentences=False, **generate_kwargs)
     finally:
         model.train(was_training)
     return [records[0]["translation_text"] for records in results]
@@ -61,32 +67,46 @@ class TranslationPipeline(Pipeline):
     translate(["One.", "Two."], batch_size=2)  # [{"translation_text": "Eins."}, {"translation_text": "Zwei."}]
     ```
 
+    Texts may have any length: they are translated sentence by sentence, and keep their spacing, line ends and bullets.
+    What has no words, such as a number or a URL, stays as it is. A translation that looks wrong, by its length, by what
+    it repeats, or by numbers, URLs or placeholders that it lacks, is tried again in other ways; where it still looks
+    wrong, and where a sentence was too long for the model and was split, its record has "warnings", a list of texts.
+
     A string gives a list of its translations, as many as `num_return_sequences`, best first. A list, a tuple or a
     column of a data set gives a list with one entry for each text: a translation, or a list of them where
     `num_return_sequences` is more than 1. A generator, a `KeyDataset` or any other iterable gives an iterator over
     lists of translations; it takes only as many texts as it needs for the next batch. The translations do not depend
-    on `batch_size`; of a list, texts of similar length share a batch. A text that is empty or all whitespace translates
-    to "" without running the model.
+    on `batch_size`; of a list, sentences of similar length share a batch.
 
     Each of these arguments can be given when the pipeline is created or when it is called:
 
     Args:
         batch_size (`int`, *optional*):
-            Texts that the model translates at once. By default a list is planned: as many texts of similar length as
+            Sentences that the model translates at once. By default a list is planned: as many of similar length as
             64, or 2,048 tokens with padding, at least one. An iterator is then translated one text at a time.
+        split_sentences (`bool`, defaults to `True`):
+            Without, each text is given to the model as it is, as one sentence, and is not looked at.
+        longest_sentence (`int`, *optional*):
+            Tokens from which on a sentence is split at a clause. By default those of the longest that the model has
+            learned from, as the checkpoint's about.json says, else 1,024.
+        source_language (`str`, *optional*):
+            Such as "en", by which sentences are found; by default that of about.json.
+        glossary (`Glossary` or `dict`, *optional*): Words that must be translated in a given way, or not at all.
         return_scores (`bool`, defaults to `False`):
             Adds "score": log P / ((5 + length) / 6)^alpha, by which the paper's beam search ranks (section 6.1). Where
-            `generation_config.json` has a `length_penalty_offset`, it takes the place of the 5.
+            `generation_config.json` has a `length_penalty_offset`, it takes the place of the 5. Of several sentences
+            it is the mean.
         return_alignments (`bool`, defaults to `False`):
             Adds "alignments": for each word of the translation, and each mark of punctuation, a pair of spans
             (begin, end) in characters: of the source's word that it translates, and of the word itself. The checkpoint
             says which of its heads of attention knows (`alignment_head` in generation_config.json).
         return_tensors (`bool`, defaults to `False`):
-            Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text".
+            Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text". Texts
+            are then not split.
         return_text (`bool`, defaults to `not return_tensors`): Gives "translation_text"; with both, both are given.
         clean_up_tokenization_spaces (`bool`, *optional*): Passed to the tokenizer's `decode`.
         truncation (`bool`, defaults to `False`):
-            Truncates texts to the tokenizer's `model_max_length`. By default nothing is truncated.
+            Truncates texts to the tokenizer's `model_max_length`; they are then not split. By default nothing is lost.
         shortlist (`bool` or `Shortlist`, defaults to `False`):
             Considers only words that the source's may become, by the file shortlist.safetensors of the checkpoint, or
             by what is given: faster, and nearly always the same translation.
@@ -97,7 +117,7 @@ class TranslationPipeline(Pipeline):
 
     Raises:
         TypeError: a text is not a string.
-        ValueError: alignments are asked for, and the checkpoint names no head for them.
+        ValueError: a text is not valid Unicode. Or alignments are asked for, and the checkpoint names no head for them.
     """
 
     model: Any  # a PreTrainedModel that can generate
@@ -110,9 +130,23 @@ class TranslationPipeline(Pipeline):
     _load_feature_extractor = False
 
     def __init__(
-        self, *args, dtype: str | torch.dtype = "auto", torch_dtype: str | torch.dtype | None = None, **kwargs
+        self,
+        *args,
+        dtype: str | torch.dtype = "auto",
+        torch_dtype: str | torch.dtype | None = None,
+        split_sentences: bool = True,
+        longest_sentence: int | None = None,
+        source_language: str | None = None,
+        glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
+        **kwargs,
     ):
         super().__init__(*args, **kwargs)
+        self.text_settings = {
+            "split_sentences": split_sentences,
+            "longest_sentence": longest_sentence,
+            "source_language": source_language,
+            "glossary": glossary,
+        }
         dtype = torch_dtype if torch_dtype is not None else dtype
         if is_int8(dtype):
             quantize(self.model)
@@ -130,13 +164,20 @@ class TranslationPipeline(Pipeline):
 
     def __call__(self, inputs: str | Iterable[str], **kwargs) -> list[dict] | list[list[dict]] | Iterator[list[dict]]:
         if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable | Dataset):
-            return super().__call__(inputs, **kwargs)
+            check_text(inputs)
+            return self.translate([str(inputs)], **kwargs)[0]
         if isinstance(inputs, Sequence):
             results = self.translate(inputs, **kwargs)
             return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
-        if not isinstance(inputs, GeneratorType | Dataset):
-            inputs = (text for text in inputs)
-        return super().__call__(inputs, **kwargs)
+        return self._translate_arriving(inputs, **kwargs)
+
+    def _translate_arriving(self, texts: Iterable[str] | Dataset, batch_size: int | None = None, **kwargs):
+        size = batch_size or self._batch_size or 1
+        has_length = isinstance(texts, Dataset) and isinstance(texts, Sized)
+        # A data set may have no iterator, and does not say that it has ended.
+        arriving = map(texts.__getitem__, range(len(texts))) if has_length else iter(texts)
+        while window := list(islice(arriving, size)):
+            yield from self.translate(window, size, **kwargs)
 
     def translate(
         self,
@@ -149,23 +190,70 @@ class TranslationPipeline(Pipeline):
 
         `progress` is called with the number of texts just translated; other arguments are those of a call.
         """
-        results: list[list[dict[str, Any]]] = [[] for _ in texts]
-        for batch in self._plan(texts, batch_size or self._batch_size):
-            self.call_count = 0  # the library takes many calls for a mistake
-            translations = super().__call__([texts[i] for i in batch], batch_size=len(batch), **kwargs)
-            for i, records in zip(batch, translations, strict=True):
-                results[i] = records
-            if progress is not None:
-                progress(len(batch))
+        for text in texts:
+            check_text(text)
+        settings = {name: kwargs.pop(name, value) for name, value in self.text_settings.items()}
+        asked = {**self._preprocess_params, **self._forward_params, **self._postprocess_params, **kwargs}
+        long_texts = self._long_texts(asked, batch_size, **settings)
+        if settings["split_sentences"] and not (asked.get("return_tensors") or asked.get("truncation")):
+            return long_texts.translate(texts, progress, **kwargs)
+        return self._translate_sentences(list(map(long_texts.sentence, texts)), progress, batch_size, **kwargs)
+
+    def _translate_sentences(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Callable[[int], object] | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> list[list[dict[str, Any]]]:
+        """The translations of each sentence, best first, in the order of `sentences`."""
+        results: list[list[dict[str, Any]]] = [[] for _ in sentences]
+        # Those with words that they must hold are searched for in another way, by themselves.
+        plain = [i for i, sentence in enumerate(sentences) if not sentence.required]
+        others = [i for i, sentence in enumerate(sentences) if sentence.required]
+        for indices in (plain, others):
+            for batch in self._plan([sentences[i].read for i in indices], batch_size or self._batch_size):
+                self.call_count = 0  # the library takes many calls for a mistake
+                chosen = [indices[i] for i in batch]
+                translations = super().__call__([sentences[i] for i in chosen], batch_size=len(batch), **kwargs)
+                for i, records in zip(chosen, translations, strict=True):
+                    restored = map(sentences[i].restore, records)
+                    results[i] = [record for record in restored if record is not None]
+                if progress is not None:
+                    progress(len(batch))
         return results
+
+    def _long_texts(
+        self,
+        asked: dict[str, Any],
+        batch_size: int | None,
+        split_sentences: bool,
+        longest_sentence: int | None,
+        source_language: str | None,
+        glossary: Glossary | Mapping[str, str | Iterable[str]] | None,
+    ) -> LongTexts:
+        limits = [self.tokenizer.model_max_length, getattr(self.model.config, "longest_sequence", None)]
+        own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), LONGEST_SENTENCE]
+        return LongTexts(
+            self.tokenizer,
+            partial(self._translate_sentences, batch_size=batch_size),
+            language=source_language or self.text_record.source_language,
+            longest=longest_sentence or min(limit for limit in own if limit),
+            glossary=glossary if isinstance(glossary, Glossary | None) else Glossary(glossary),
+            may_require=isinstance(self.model, VaswaniGenerationMixin),
+            scores=bool(asked.get("return_scores")),
+            alignments=bool(asked.get("return_alignments")),
+        )
+
+    @cached_property
+    def text_record(self) -> TextRecord:
+        return TextRecord.of(self.model)
 
     def _plan(self, texts: Sequence[str], batch_size: int | None) -> Iterator[list[int]]:
         """The indices of the texts in batches, the longest first.
 
         Batches then need little padding, and the largest comes first, where a lack of memory shows at once.
         """
-        for text in texts:
-            check_text(text)
         if not texts:
             return
         lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
@@ -211,21 +299,33 @@ class TranslationPipeline(Pipeline):
         revision = getattr(self.model.config, "_commit_hash", None)
         return Shortlist.from_pretrained(self.model.name_or_path, revision)
 
-    def preprocess(self, text: str, truncation: bool = False, keep_text: bool = False) -> dict[str, Any]:
-        """A text -> input_ids [1, S] and attention_mask [1, S], with S = 0 where there is nothing to translate."""
-        check_text(text)
-        kept = {"text": np.array([text], dtype=object)} if keep_text else {}
-        if not text.strip():
+    def preprocess(self, sentence: str | Sentence, truncation: bool = False, keep_text: bool = False) -> dict[str, Any]:
+        """A sentence -> input_ids [1, S] and attention_mask [1, S], with S = 0 where there is nothing to translate."""
+        if not isinstance(sentence, Sentence):
+            check_text(sentence)
+            sentence = Sentence(sentence, Replaced(sentence))
+        kept = {"text": alone(sentence.read)} if keep_text else {}
+        if sentence.required:
+            kept["required"] = alone([self._forms(forms, sentence.read) for forms in sentence.required])
+        if not sentence.read.strip():
             nothing = torch.zeros(1, 0, dtype=torch.long)
             return {"input_ids": nothing, "attention_mask": nothing, **kept}
-        encoded = self.tokenizer(text, truncation=truncation, return_tensors="pt")
+        encoded = self.tokenizer(sentence.read, truncation=truncation, return_tensors="pt")
         return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"], **kept}
+
+    def _forms(self, forms: Sequence[str], source: str) -> list[list[int]]:
+        """The tokens of each form, also after the mark that it follows in the source: a bracket, a quote."""
+        before = [match[1] for form in forms for match in re.finditer(rf"([^\w\s]){re.escape(form)}", source)]
+        spelled = dict.fromkeys([*forms, *(mark + form for mark in before for form in forms)])
+        return self.tokenizer(text_target=list(spelled), add_special_tokens=False)["input_ids"]
 
     def _forward(
         self, model_inputs: dict[str, Any], return_scores: bool = False, **generate_kwargs
     ) -> dict[str, torch.Tensor | np.ndarray]:
         """Ids and mask [B, S] -> n translations of each text, [B, n, T], and [B, n] of what else was asked for."""
-        texts = model_inputs.pop("text", None)
+        texts, required = (model_inputs.pop(name, None) for name in ("text", "required"))
+        if required is not None:
+            generate_kwargs = {**generate_kwargs, **self._requiring(together(required), generate_kwargs)}
         pad_token_id = self.tokenizer.pad_token_id
         n = self._setting("num_return_sequences", generate_kwargs) or 1
         asked = model_inputs["attention_mask"].any(dim=-1)
@@ -247,8 +347,27 @@ class TranslationPipeline(Pipeline):
         if return_scores:
             outputs["scores"] = scores
         if texts is not None:
-            outputs["alignments"] = self._alignments(np.concatenate([np.atleast_1d(x) for x in texts]), translations)
+            outputs["alignments"] = self._alignments(together(texts), translations)
         return outputs
+
+    def _requiring(self, required: np.ndarray, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The search for translations that must hold words, given for each sentence: [B]."""
+        beams = self._setting("num_beams", generate_kwargs) or 1
+        most = max(map(len, required))
+        return {
+            "required_words": list(required),
+            "joining_tokens": self.joining_tokens,
+            "num_beams": max(beams, most + SPARE_BEAMS),
+            "shortlist": None,
+        }
+
+    @cached_property
+    def joining_tokens(self) -> frozenset[int]:
+        """Those that go on with the word before them."""
+        before = self.tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
+        start = len(self._decode(torch.tensor(before)))
+        texts = self.tokenizer.batch_decode([[*before, i] for i in range(len(self.tokenizer))])
+        return frozenset(i for i, text in enumerate(texts) if text[start : start + 1].isalnum())
 
     def _alignments(self, texts: np.ndarray, translations: torch.Tensor) -> np.ndarray:
         """Texts [B], translations [B, n, T] -> lists of pairs of spans, [B, n]."""
@@ -322,11 +441,27 @@ class TranslationPipeline(Pipeline):
         return records
 
 
+def alone(value: object) -> np.ndarray:
+    """An array of one object, as the library puts them together into batches."""
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    return array
+
+
+def together(arrays: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+    """The objects of a batch, [B]; of one sentence the library makes no batch."""
+    return arrays if isinstance(arrays, np.ndarray) else np.concatenate(arrays)
+
+
 def check_text(text: object):
-    """Raises TypeError, with advice, for what is not a string."""
+    """Raises TypeError, with advice, for what is not a string, and ValueError for one that is no text."""
     if not isinstance(text, str):
         hint = " For one column of a data set use `KeyDataset(dataset, column)`." if isinstance(text, dict) else ""
         raise TypeError(f"TranslationPipeline translates strings, but was given {type(text).__name__}.{hint}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"A text has half a character at position {error.start}: it is no valid Unicode.") from error
 
 
 __all__ = ["TranslationPipeline", "translate_texts"]

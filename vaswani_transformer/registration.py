@@ -4,6 +4,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoToken
 
 from .attention_figure import attention_figure
 from .configuration_vaswani import PRESETS, VaswaniConfig
+from .glossary_vaswani import Glossary
 from .heads import without_heads
 from .inspection import Inspection, inspect_translation
 from .int8_vaswani import Int8Config, quantize
@@ -33,6 +34,7 @@ pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline
 
 __all__ = [
     "PRESETS",
+    "Glossary",
     "Inspection",
     "Int8Config",
     "LoadingError",

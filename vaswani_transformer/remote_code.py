@@ -13,22 +13,28 @@ from .tokenization_vaswani import VaswaniTokenizer
 # All that modeling_vaswani.py and the pipeline import, each from the others by relative import.
 FILES = (
     "alignment_vaswani.py",
+    "checks_vaswani.py",
     "configuration_vaswani.py",
+    "constraints_vaswani.py",
     "modeling_vaswani.py",
     "attention_vaswani.py",
     "beam_search_vaswani.py",
     "cpu_vaswani.py",
     "decoding_vaswani.py",
     "generation_vaswani.py",
+    "glossary_vaswani.py",
     "greedy_search_vaswani.py",
     "int8_vaswani.py",
     "limits_vaswani.py",
+    "long_texts_vaswani.py",
     "loss_vaswani.py",
     "outputs_vaswani.py",
     "pipeline_translation.py",
     "pretrained_vaswani.py",
+    "replacements_vaswani.py",
     "settings_vaswani.py",
     "shortlist_vaswani.py",
+    "texts_vaswani.py",
     "vocabulary_vaswani.py",
 )
 # Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.

@@ -80,11 +80,12 @@ def test_translations_and_scores_do_not_depend_on_the_batch(translate, batch_siz
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])
-def test_blank_text_translates_to_nothing_without_the_model(translate, monkeypatch, blank):
+def test_blank_text_stays_as_it_is_without_the_model(translate, monkeypatch, blank):
     monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was asked"))
-    assert translate(blank) == [{"translation_text": ""}]
-    assert translate([blank, blank], batch_size=2) == [{"translation_text": ""}] * 2
-    assert texts(translate(blank, num_return_sequences=2)) == ["", ""]
+    assert translate(blank) == [{"translation_text": blank}]
+    assert translate([blank, blank], batch_size=2) == [{"translation_text": blank}] * 2
+    assert texts(translate(blank, num_return_sequences=2)) == [blank]
+    assert translate(blank, split_sentences=False) == [{"translation_text": ""}]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"Hello!", ["Hello!", None], [["Hello!"]], {"en": "Hello!"}.items()])
@@ -128,13 +129,13 @@ def test_batches_of_a_list_are_planned(translate, monkeypatch):
 
     monkeypatch.setattr(translate.model, "generate", noted)
     texts = ["Hello! " * 300, "Hello! " * 2000, *["Hello! " * 60] * 20, *["Hello!"] * 100]
-    assert len(translate(texts)) == len(texts)
+    assert len(translate(texts, split_sentences=False)) == len(texts)
     assert len(shapes[0]) == 2 and shapes[0][0] == 1 and shapes[0][1] > 2048
     assert all(rows <= 64 and rows * width <= 2048 for rows, width in shapes[1:])
     assert max(rows for rows, _ in shapes) == 64 and sum(rows for rows, _ in shapes) == len(texts)
     assert len(shapes) <= 8
     shapes.clear()
-    translate(texts[2:], batch_size=40)
+    translate(texts[2:], batch_size=40, split_sentences=False)
     assert [rows for rows, _ in shapes] == [40, 40, 40]
 
 
@@ -233,7 +234,8 @@ def test_text_is_cut_only_if_asked(translate, monkeypatch):
     assert translate.tokenizer.decode(whole[0], skip_special_tokens=True) == long
     cut = translate.preprocess(long, truncation=True)["input_ids"]
     assert cut.shape == (1, 6)
-    assert translate(long, max_new_tokens=4) != translate(long, truncation=True, max_new_tokens=4)
+    whole = translate(long, split_sentences=False, max_new_tokens=4)
+    assert whole != translate(long, truncation=True, max_new_tokens=4)
 
 
 def test_text_far_longer_than_any_in_training(translate):

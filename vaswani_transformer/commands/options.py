@@ -85,12 +85,29 @@ Alignments = Annotated[
         "(0-0 1-2; words between spaces, counted from 0).",
     ),
 ]  # fmt: skip
-LongestLine = Annotated[
-    int,
+Split = Annotated[
+    bool,
+    typer.Option(
+        "--split/--no-split", rich_help_panel=INPUT,
+        help="Translate a line by its sentences, and look at each translation. With --no-split a line is given to the "
+        "model as it is.",
+    ),
+]  # fmt: skip
+Longest = Annotated[
+    int | None,
     typer.Option(
         "--max-source-length", parser=whole_number, metavar="N", rich_help_panel=INPUT,
-        help="Tokens in the longest line to translate. A longer line gives an empty line, an error message and exit "
-        "status 1; the lines after it are translated.",
+        help="Tokens in the longest sentence that is not split at a clause; by default what the checkpoint has learned "
+        f"from. With --no-split: tokens in the longest line to translate, by default {LONGEST_LINE:,}; a longer one "
+        "gives an empty line, an error message and exit status 1.",
+    ),
+]  # fmt: skip
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=SEARCH,
+        help="Words that must be translated in a given way: lines of TERM <tab> TRANSLATION, with | between forms of "
+        "which one will do; without a second column a term stays as it is.",
     ),
 ]  # fmt: skip
 To = Annotated[

@@ -36,7 +36,9 @@ def translate(
     n_best: options.NBest = 1,
     scores: options.Scores = False,
     alignments: options.Alignments = False,
-    longest_line: options.LongestLine = options.LONGEST_LINE,
+    split: options.Split = True,
+    longest: options.Longest = None,
+    glossary: options.GlossaryFile = None,
     to: options.To = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
@@ -50,7 +52,8 @@ def translate(
 ):
     """Translate texts, a file, or standard input line by line.
 
-    Each input line gives one output line, as soon as it is read; an empty line gives an empty line.
+    Each input line gives one output line, as soon as it is read, whether it holds a paragraph, a sentence or nothing.
+    What looks wrong in a translation, by its length, by numbers or URLs that it lacks, is tried again, and said.
 
     [dim]$[/] vaswani translate "A man is riding a bicycle."
     [dim]$[/] vaswani translate --input news.en --output news.de
@@ -71,10 +74,11 @@ def translate(
     settings |= {"return_alignments": True} if alignments else {}
 
     with failures_are_messages():
+        settings |= {"glossary": read_glossary(glossary)} if glossary else {}
         source = choose(checkpoint, to)
         check_output(output)
         lines, total = open_lines(text, input)
-        translator = Translator((source, device, dtype, threads), batch_size, longest_line, settings, processes)
+        translator = Translator((source, device, dtype, threads), batch_size, split, longest, settings, processes)
         beams = beams or translator.pipeline.model.generation_config.num_beams or 1
         if isinstance(beams, int):  # `generate` refuses what a generation_config.json may have in its place
             check_n_best(n_best, beams)
@@ -88,6 +92,8 @@ def translate(
         with open_output(output) as target, progress_bar(total, bar_shown) as progress:
             try:
                 for results in translator.translate(windows(lines, window), progress):
+                    for i, records in enumerate(results, written + 1):
+                        translator.pass_on(i, records[0].get("warnings", []))
                     translations = [format_records(written + i, r, n_best, scores) for i, r in enumerate(results, 1)]
                     with interrupts_held():
                         target.write("".join(translations))
@@ -120,6 +126,15 @@ def check_processes(processes: int, input: Path | None, threads: int | None) -> 
     return threads or max(1, (os.cpu_count() or 1) // processes)
 
 
+def read_glossary(file: Path):
+    from ..glossary_vaswani import Glossary
+
+    try:
+        return Glossary.from_file(file)
+    except (OSError, ValueError) as error:
+        raise Failure(f"Cannot read the glossary: {error}") from error
+
+
 def choose(checkpoint: str | None, to: str | None) -> str:
     """The folder or the Hub id of the model that the options ask for.
 
@@ -149,29 +164,42 @@ class Translator:
         model: The arguments of `load_pipeline`.
     """
 
-    def __init__(self, model: tuple, batch_size: int | None, longest_line: int, settings: dict, processes: int = 1):
+    def __init__(
+        self,
+        model: tuple,
+        batch_size: int | None,
+        split: bool,
+        longest: int | None,
+        settings: dict,
+        processes: int = 1,
+    ):
         self.model, self.batch_size, self.settings, self.processes = model, batch_size, settings, processes
+        self.split = split
+        self.settings |= {"longest_sentence": longest} if split else {"split_sentences": False}
         about = catalogue.read_about(Path(model[0]))
         self.name = about.name if about else model[0]
         with err.status(f"Loading {self.name}") if err.is_terminal else nullcontext():
             self.pipeline = load_pipeline(*model)
         config, tokenizer = self.pipeline.model.config, self.pipeline.tokenizer
         self.trained_length = about.max_length if about and about.max_length else tokenizer.model_max_length
-        self.remedy = "Split it, or raise the limit with --max-source-length."
-        self.longest_line, self.limit = longest_line, f"the limit is {longest_line:,} tokens"
+        self.remedy = "Leave out --no-split, or raise the limit with --max-source-length."
+        self.longest = longest or options.LONGEST_LINE
+        self.limit = f"the limit is {self.longest:,} tokens"
         positions = getattr(config, "longest_sequence", None)
-        if positions is not None and positions < longest_line:
-            self.longest_line, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
-            self.remedy = "Split it."
-        self.lines_read = self.long_lines = self.refused_lines = 0
+        if positions is not None and positions < self.longest:
+            self.longest, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
+            self.remedy = "Leave out --no-split."
+        self.lines_read = self.refused_lines = self.warnings = 0
 
     def translate(self, windows: Iterable[list[str]], progress: Callable[[int], object]) -> Iterator[list[list[dict]]]:
-        """Lists of lines -> for each line the pipeline's records, best first; one that is too long counts as empty.
+        """Lists of lines -> for each line the pipeline's records, best first.
+
+        Where lines are not split, one that is too long counts as empty.
 
         Raises:
             Failure: the search settings of the checkpoint are not usable, or a process was killed.
         """
-        texts = map(self.without_long_lines, windows)
+        texts = windows if self.split else map(self.without_long_lines, windows)
         try:
             if self.processes == 1:
                 yield from map(TextTranslator(self.pipeline, self.batch_size, self.settings, progress), texts)
@@ -187,12 +215,12 @@ class Translator:
     def without_long_lines(self, lines: list[str]) -> list[str]:
         """The lines, with "" for those over the limit; says which are longer than the limit or the training data."""
         # No token spans this many characters on average: a longer line is too long, and only its start is looked at.
-        characters = 64 * self.longest_line
+        characters = 64 * self.longest
         starts = [line[:characters] for line in lines]
         lengths = [len(ids) for ids in self.pipeline.tokenizer(starts, verbose=False)["input_ids"]]
         texts = []
         for number, (line, length) in enumerate(zip(lines, lengths, strict=True), self.lines_read + 1):
-            if length > self.longest_line or len(line) > characters:
+            if length > self.longest or len(line) > characters:
                 self.refused_lines += 1
                 size = f"{length:,} tokens" if len(line) <= characters else f"{len(line):,} characters"
                 report_error(
@@ -201,22 +229,23 @@ class Translator:
                 )
                 line = ""
             elif length > self.trained_length:
-                self.warn_about_length(number, length)
+                self.pass_on(
+                    number,
+                    [f"it has {length} tokens, and {self.name} has learned from {self.trained_length} at most"],
+                )
             texts.append(line)
         self.lines_read += len(lines)
         return texts
 
-    def warn_about_length(self, number: int, length: int):
-        self.long_lines += 1
-        if self.long_lines <= WARNINGS_SHOWN:
-            warn(
-                f"line {number} has {length} tokens, and {self.name} was trained on at most {self.trained_length}: "
-                "the translation may be poor. Split it into sentences."
-            )
+    def pass_on(self, line: int, warnings: list[str]):
+        """Says what a user should know of a line's translation; of many lines the first few, and how many."""
+        self.warnings += bool(warnings)
+        if warnings and self.warnings <= WARNINGS_SHOWN:
+            warn(f"line {line}: {'; '.join(warnings)}")
 
     def summarise_warnings(self):
-        if self.long_lines > WARNINGS_SHOWN:
-            warn(f"{self.long_lines} lines were longer than {self.trained_length} tokens.")
+        if self.warnings > WARNINGS_SHOWN:
+            warn(f"{self.warnings} lines need a look.")
 
 
 class TextTranslator:

@@ -52,7 +52,7 @@ def test_an_argument_of_several_lines_gives_as_many(translate):
     [
         (f"{SOURCES[0]}\n{SOURCES[1]}\n", [TARGETS[0], TARGETS[1]]),
         (f"{SOURCES[0]}\n{SOURCES[1]}", [TARGETS[0], TARGETS[1]]),
-        (f"\n{SOURCES[0]}\r\n \n\n{SOURCES[1]}\r\n", ["", TARGETS[0], "", "", TARGETS[1]]),
+        (f"\n{SOURCES[0]}\r\n \n\n{SOURCES[1]}\r\n", ["", TARGETS[0], " ", "", TARGETS[1]]),
         (f"\ufeff{SOURCES[3]}\n", [TARGETS[3]]),
         ("\n", [""]),
     ],
@@ -214,12 +214,12 @@ def test_what_is_not_utf8_is_named_and_the_lines_before_it_are_translated(transl
 
 def test_long_lines_are_named(translate, monkeypatch):
     short, long = "Hello!", "Hello! " * 30
-    result = translate("--batch-size", "2", short, *[long] * 9, short)
+    result = translate("--no-split", "--batch-size", "2", short, *[long] * 9, short)
     assert len(lines(result)) == 11
     warnings = result.stderr.splitlines()
-    assert [w.split(" has")[0] for w in warnings[:-1]] == [f"warning: line {n}" for n in (2, 3, 4, 5, 6)]
-    assert f"{ABOUT['name']} was trained on at most {ABOUT['max_length']}" in warnings[0]
-    assert "9 lines were longer than 40 tokens" in warnings[-1]
+    assert [w.split(": it has")[0] for w in warnings[:-1]] == [f"warning: line {n}" for n in (2, 3, 4, 5, 6)]
+    assert f"{ABOUT['name']} has learned from {ABOUT['max_length']} at most" in warnings[0]
+    assert "9 lines need a look" in warnings[-1]
 
 
 @pytest.mark.parametrize("long", ["Hello! " * 15_000, " " * 105_000 + "Hello!"], ids=["words", "blanks"])
@@ -230,7 +230,7 @@ def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translat
         loaded.model, "generate", lambda **inputs: lengths.append(inputs["input_ids"].shape[1]) or generate(**inputs)
     )
     (tmp_path / "in").write_text(f"{SOURCES[0]}\n{long}\n{SOURCES[1]}\n", encoding="utf-8")
-    result = translate("-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
+    result = translate("--no-split", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
     refused = f"error: line 2 has {len(long):,} characters; the limit is 1,024 tokens. It was not translated"
@@ -240,8 +240,9 @@ def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translat
 
 def test_the_limit_is_an_option(translate, loaded):
     length = len(loaded.tokenizer(SOURCES[0])["input_ids"])
-    assert translate("--max-source-length", str(length), SOURCES[0]).stdout == f"{TARGETS[0]}\n"
-    result = translate("--max-source-length", str(length - 1), "--n-best", "2", "--scores", SOURCES[0], SOURCES[1])
+    assert translate("--no-split", "--max-source-length", str(length), SOURCES[0]).stdout == f"{TARGETS[0]}\n"
+    options = "--no-split", "--n-best", "2", "--scores", "--max-source-length"
+    result = translate(*options, str(length - 1), SOURCES[0], SOURCES[1])
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0] == "1\t0.0000\t"
     assert f"line 1 has {length} tokens; the limit is {length - 1} tokens" in result.stderr
@@ -250,7 +251,7 @@ def test_the_limit_is_an_option(translate, loaded):
 def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypatch):
     learned = VaswaniConfig(position_encoding="learned", max_position_embeddings=42, position_offset=2)
     monkeypatch.setattr(loaded.model, "config", learned)
-    result = translate("Hello! " * 30, SOURCES[0])
+    result = translate("--no-split", "Hello! " * 30, SOURCES[0])
     assert (result.exit_code, result.stdout) == (1, f"\n{TARGETS[0]}\n")
     assert "line 1 has" in result.stderr
     assert "learned positions for only 40" in result.stderr
@@ -360,6 +361,8 @@ class Upper:
     def translate(self, windows, progress):
         for lines in windows:
             yield [[{"translation_text": line.upper()}] for line in lines]
+    def pass_on(self, line, warnings):
+        pass
     def summarise_warnings(self):
         pass
 

@@ -1,0 +1,104 @@
+"""What a glossary does: terms that are there, BLEU, chrF and time, without it, with words required, and as it is.
+
+    python -m benchmarks.glossary mini-en-de tatoeba=FILE.tsv.xz docs=FILE.tsv.xz --threads 1 \\
+        --output benchmarks/results/glossary.json
+
+A sentence's terms are one or two of its longer words, each with the word of the reference that the checkpoint's
+alignment head links to it. "required" gives the search these words alone; "glossary" has them in the source as well, as
+the pipeline does. A file has a source and its translation in a line, with a tab between them.
+"""
+
+import argparse
+import random
+import re
+from pathlib import Path
+
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from vaswani_transformer import TranslationPipeline, catalogue, load
+from vaswani_transformer.alignment_vaswani import align, words
+from vaswani_transformer.glossary_vaswani import Glossary
+from vaswani_transformer.long_texts_vaswani import LongTexts, Sentence
+from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.replacements_vaswani import Replaced
+
+from .measure import in_turns, ratios, record
+from .precision import read_pairs
+
+
+SHORTEST = 5  # letters of a term
+
+
+def terms_of(source: str, target: str, links: list[tuple[int, int]], number: int) -> dict[str, str]:
+    """At most `number` pairs of words that are linked to each other alone."""
+    of_source, of_target = ([text[slice(*span)] for span in words(text)] for text in (source, target))
+    by_source = [[j for i, j in links if i == word] for word in range(len(of_source))]
+    pairs = {
+        of_source[i]: of_target[js[0]]
+        for i, js in enumerate(by_source)
+        if len(js) == 1 and min(len(of_source[i]), len(of_target[js[0]])) >= SHORTEST
+        and of_source[i].isalpha() and of_target[js[0]].isalpha() and source.count(of_source[i]) == 1
+    }  # fmt: skip
+    chosen = random.Random(source).sample(sorted(pairs), min(number, len(pairs)))
+    return {term: pairs[term] for term in chosen}
+
+
+def has_term(translation: str, term: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(term)}\b", translation, re.IGNORECASE))
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.glossary", description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
+    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="in a sentence, at most")
+    parser.add_argument("--limit", type=int, default=300, help="sentences of each set")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+
+    keep_freed_memory()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    folder = catalogue.resolve(options.checkpoint)
+    model, tokenizer = load(folder, dtype="float32")
+    pipeline, results = TranslationPipeline(model=model, tokenizer=tokenizer), []
+    for name, _, file in (entry.partition("=") for entry in options.sets):
+        pairs = list(zip(*read_pairs(Path(file), [0, 1], options.limit), strict=True))
+        links = align(model, tokenizer, pairs)
+        for number in options.terms:
+            terms = [terms_of(*pair, of, number) for pair, of in zip(pairs, links, strict=True)]
+            chosen = [(pair, of) for pair, of in zip(pairs, terms, strict=True) if len(of) == number]
+            with_terms = [
+                LongTexts(tokenizer, pipeline.translate, glossary=Glossary(of)).sentence(source)
+                for (source, _), of in chosen
+            ]
+            sentences = {
+                "plain": [Sentence(sentence.text, Replaced(sentence.text)) for sentence in with_terms],
+                "required": [s._replace(replaced=Replaced(s.text)) for s in with_terms],
+                "glossary": with_terms,
+            }
+            functions = {kind: lambda of=of: pipeline._translate_sentences(of) for kind, of in sentences.items()}
+            seconds = in_turns(functions, options.rounds)
+            result = {"set": name, "terms in a sentence": number, "sentences": len(chosen)}
+            for kind, function in functions.items():
+                translations = [records[0]["translation_text"] for records in function()]
+                there = [
+                    has_term(translation, term)
+                    for translation, (_, of) in zip(translations, chosen, strict=True)
+                    for term in of.values()
+                ]
+                references = [[target for (_, target), _ in chosen]]
+                result[f"terms there, {kind}"] = round(sum(there) / max(1, len(there)), 4)
+                result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, references).score, 2)
+                result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, references).score, 2)
+            result["glossary / plain"] = ratios(seconds, of="glossary", to="plain")
+            results.append(result)
+            print(result, flush=True)
+    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
+    record(options.output, "python -m benchmarks.glossary", settings | {"checkpoint": Path(folder).name}, results)
+
+
+if __name__ == "__main__":
+    main()
