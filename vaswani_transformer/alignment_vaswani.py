@@ -7,15 +7,15 @@ finds it, and says how good it is.
 Shapes: B pairs, S source tokens, T target tokens, D = d_model, H heads, K = d_k.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from .words_vaswani import Span, words
 
-Span = tuple[int, int]  # where a word begins and ends in its text, in characters
+
 WHEN = {"produced": 0, "read": 1}  # steps after the one that gives the token
 MOST_PAIRS = 32  # that go through the model at once
 
@@ -49,11 +49,6 @@ class AlignmentHead(NamedTuple):
         if not exists or head.when not in WHEN:
             raise ValueError(f"`alignment_head` is {kept!r}; the decoder has no such head.")
         return head
-
-
-def words(text: str) -> list[Span]:
-    """Words and marks of punctuation; "don't" and "77.8" are words."""
-    return [match.span() for match in re.finditer(r"\w+(?:[-'’.,]\w+)*|[^\w\s]", text)]
 
 
 def align(

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .alignment_vaswani import Span, words
 from .checks_vaswani import KEPT_ITEM, missing_items, missing_numbers, problems
 from .glossary_vaswani import Glossary, spellings
 from .replacements_vaswani import Replaced
 from .texts_vaswani import Part, bare, clauses, parts
+from .words_vaswani import Span, shortened, words
 
 
 Record = dict[str, Any]  # what the pipeline gives for a translation
@@ -299,10 +299,6 @@ def joined(layout: list[Part], records: list[Record], alignments: bool) -> Recor
                 record["alignments"].append(((a + source, b + source), (c + target, d + target)))
             source, target = source + len(part.text), target + len(of_part["translation_text"])
     return record
-
-
-def shortened(text: str, length: int = 40) -> str:
-    return f'"{text}"' if len(text) <= length else f'"{text[:length].rsplit(" ", 1)[0]} ..."'
 
 
 def in_proportion(progress: Callable[[int], object], texts: int, sentences: int) -> Callable[[int], object]:

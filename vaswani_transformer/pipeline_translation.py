@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from .alignment_vaswani import AlignmentHead, align, words
+from .alignment_vaswani import AlignmentHead, align
 from .generation_vaswani import VaswaniGenerationMixin, length_penalty
 from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
@@ -22,6 +22,7 @@ from .long_texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
 from .long_texts_vaswani import LongTexts, Sentence, TextRecord
 from .replacements_vaswani import Replaced
 from .shortlist_vaswani import Shortlist
+from .words_vaswani import words
 
 
 # Of a planned batch: on a CPU much faster than single texts (benchmarks/README.md).

@@ -36,6 +36,7 @@ FILES = (
     "shortlist_vaswani.py",
     "texts_vaswani.py",
     "vocabulary_vaswani.py",
+    "words_vaswani.py",
 )
 # Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.
 TOKENIZER_FILE = "tokenization_vaswani.py"

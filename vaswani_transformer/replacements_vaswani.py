@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from .alignment_vaswani import Span
+from .words_vaswani import Span
 
 
 class Replaced:

@@ -45,13 +45,24 @@ def dtype_name(text: str) -> str:
 
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TEXT", help="Texts to translate. Without any, and without --input: standard input."),
+    typer.Argument(
+        metavar="TEXT",
+        help="Texts to translate, or a document (with --output). Without any, and without --input: standard input.",
+    ),
 ]
 Input = Annotated[
     Path | None,
     typer.Option(
         "--input", "-i", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=INPUT,
-        help="UTF-8 file to translate line by line.",
+        help="UTF-8 file to translate line by line, or a document.",
+    ),
+]  # fmt: skip
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="KEY", rich_help_panel=INPUT,
+        help="Of a JSON or YAML file: translate the texts of this key only, such as title or menu.*.text. May be given "
+        "more than once.",
     ),
 ]  # fmt: skip
 Output = Annotated[

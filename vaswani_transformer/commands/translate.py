@@ -10,7 +10,8 @@ from pathlib import Path
 import typer
 
 from .. import catalogue
-from . import options, workers
+from ..documents.translator import DocumentTranslator
+from . import documents, options, workers
 from .console import Failure, err, failures_are_messages, report_error, say, warn
 from .lines import (
     check_output,
@@ -25,6 +26,7 @@ from .lines import (
 
 
 WARNINGS_SHOWN = 5
+FOR_LINES = {"num_return_sequences", "return_scores"}  # settings that documents have no place for
 # Lines of a file, and of what arrives, that are sorted together, so that lines of similar length share a batch.
 LINES_OF_A_FILE, ARRIVING_LINES = 512, 64
 
@@ -39,6 +41,7 @@ def translate(
     split: options.Split = True,
     longest: options.Longest = None,
     glossary: options.GlossaryFile = None,
+    key: options.Keys = None,
     to: options.To = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
@@ -58,6 +61,7 @@ def translate(
     [dim]$[/] vaswani translate "A man is riding a bicycle."
     [dim]$[/] vaswani translate --input news.en --output news.de
     [dim]$[/] tail -f chat.log | vaswani translate
+    [dim]$[/] vaswani translate report.docx --output report.de.docx
     """
     if text and input:
         raise typer.BadParameter("Give either texts or --input, not both.")
@@ -66,6 +70,11 @@ def translate(
             "The output file is the same as the input file. Choose another name.", param_hint="--output"
         )
     check_n_best(n_best, beams)
+    if document := documents.document_in(text, input, output):
+        for_lines = {"--n-best": n_best > 1, "--scores": scores, "--alignments": alignments, "--no-split": not split}
+        documents.check_arguments(document, output, for_lines | {"--processes": processes > 1})
+    elif key:
+        raise typer.BadParameter("Keys are for JSON and YAML files.", param_hint="--key")
     if processes > 1:
         threads = check_processes(processes, input, threads)
     settings = {"num_beams": beams, "length_penalty": alpha, "num_return_sequences": n_best, "return_scores": scores}
@@ -77,6 +86,10 @@ def translate(
         settings |= {"glossary": read_glossary(glossary)} if glossary else {}
         source = choose(checkpoint, to)
         check_output(output)
+        if document and output:
+            translator = Translator((source, device, dtype, threads), batch_size, split, longest, settings)
+            documents.translate(document, output, key or [], translator.for_documents(to))
+            return
         lines, total = open_lines(text, input)
         translator = Translator((source, device, dtype, threads), batch_size, split, longest, settings, processes)
         beams = beams or translator.pipeline.model.generation_config.num_beams or 1
@@ -190,6 +203,11 @@ class Translator:
             self.longest, self.limit = positions, f"{self.name} has learned positions for only {positions:,}"
             self.remedy = "Leave out --no-split."
         self.lines_read = self.refused_lines = self.warnings = 0
+
+    def for_documents(self, to: str | None) -> DocumentTranslator:
+        about = catalogue.read_about(Path(self.model[0]))
+        asked = {name: value for name, value in self.settings.items() if name not in FOR_LINES}
+        return DocumentTranslator(self.pipeline, to or (about.target_language if about else None), asked)
 
     def translate(self, windows: Iterable[list[str]], progress: Callable[[int], object]) -> Iterator[list[list[dict]]]:
         """Lists of lines -> for each line the pipeline's records, best first.

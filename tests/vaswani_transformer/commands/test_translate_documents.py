@@ -1,0 +1,53 @@
+"""`vaswani translate` with a document."""
+
+import pytest
+from tiny_checkpoint import PAIRS
+
+
+SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text(f"# {SOURCES[0]}\n\n{SOURCES[1]} `code`\n", encoding="utf-8")
+    return tmp_path / "page.md"
+
+
+@pytest.mark.parametrize("arguments", [["page.md"], ["--input", "page.md"]])
+def test_a_document_keeps_its_format(translate, page, arguments):
+    result = translate(*arguments, "--output", "out.md")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (page.parent / "out.md").read_text(encoding="utf-8") == f"# {TARGETS[0]}\n\n{TARGETS[1]} `code`\n"
+
+
+def test_a_text_that_is_no_file_is_a_text(translate, page):
+    assert translate("Hello!", "--output", "out.txt").exit_code == 0
+    assert (page.parent / "out.txt").read_text(encoding="utf-8") == "Hallo!\n"
+
+
+def test_keys(translate, page):
+    (page.parent / "a.json").write_text('{"x": "Hello!", "y": "Hello!"}', encoding="utf-8")
+    assert translate("a.json", "-o", "b.json", "--key", "y").exit_code == 0
+    assert (page.parent / "b.json").read_text(encoding="utf-8") == '{"x": "Hello!", "y": "Hallo!"}'
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["-i", "page.md"], "--output page.XX.md"),
+        (["page.md", "-o", "out.html"], "page.md stays a .md file"),
+        (["page.md", "-o", "page.md"], "is the document itself"),
+        (["page.md", "-o", "out.md", "--n-best", "2", "--scores"], "--n-best, --scores: for lines, not for documents"),
+        (["Hello!", "--key", "x"], "Keys are for JSON and YAML files"),
+        (["page.md", "-o", "out.md", "--key", "x"], "only .json, .yaml, .yml have keys"),
+        (["broken.docx", "-o", "out.docx"], "broken.docx: It is no Word document"),
+    ],
+)
+def test_misuse_is_explained(translate, page, arguments, message):
+    (page.parent / "broken.docx").write_bytes(b"no zip")
+    before = {path.name: path.read_bytes() for path in page.parent.iterdir()}
+    result = translate(*arguments)
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == before
