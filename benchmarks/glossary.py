@@ -95,7 +95,6 @@ def main(arguments: list[str] | None = None):
                 result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, references).score, 2)
             result["glossary / plain"] = ratios(seconds, of="glossary", to="plain")
             results.append(result)
-            print(result, flush=True)
     settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
     record(options.output, "python -m benchmarks.glossary", settings | {"checkpoint": Path(folder).name}, results)
 

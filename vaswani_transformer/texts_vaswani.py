@@ -96,8 +96,9 @@ def is_open(sentence: str, language: str | None) -> bool:
 
 def has_words(text: str) -> bool:
     """Whether there is anything to translate: a word of two letters or more, outside of what is always kept."""
-    words = re.findall(r"[^\W\d_]{2,}", outside_kept_items(text))
-    return bool(words) and max(map(len, text.split())) <= LONGEST_WORD
+    if max(map(len, text.split()), default=0) > LONGEST_WORD:  # on which patterns would also take long
+        return False
+    return re.search(r"[^\W\d_]{2}", outside_kept_items(text)) is not None
 
 
 def clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:

@@ -47,7 +47,8 @@ class DocumentTranslator:
                 pairs = (record.get("alignments") or in_proportion(lines[i].text, text)) if marked else []
                 translated[i] = carried_over(lines[i], text, pairs) if marked else [text]
         for line, of_line in zip(lines, warnings, strict=True):
-            self.warnings += [f"{shortened(line.text)}: {warning}" for warning in of_line]
+            # One of several sentences is named already.
+            self.warnings += [w if w.startswith('"') else f"{shortened(line.text)}: {w}" for w in of_line]
         return translated, warnings
 
     def texts(self, texts: Sequence[str]) -> list[str]:

@@ -1,0 +1,71 @@
+"""What it costs to look at translations: time with sentences split and checked, and how many were tried again.
+
+    python -m benchmarks.texts mini-en-de tatoeba=FILE.tsv.xz news=FILE.tsv.xz docs=FILE.tsv.xz --threads 1 \\
+        --output benchmarks/results/texts.json
+
+A text is four lines of a file, joined. "plain" translates the lines, as they are, in batches; "texts" finds the sentences
+of the texts, and looks at each translation. A file has a source and its translation in a line, with a tab between them.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from vaswani_transformer import TranslationPipeline, catalogue, load
+from vaswani_transformer.checks_vaswani import problems
+from vaswani_transformer.memory import keep_freed_memory
+
+from .measure import in_turns, ratios, record
+from .precision import read_pairs
+
+
+LINES_OF_A_TEXT = 4
+
+
+def joined(lines: list[str]) -> list[str]:
+    return [" ".join(lines[i : i + LINES_OF_A_TEXT]) for i in range(0, len(lines), LINES_OF_A_TEXT)]
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.texts", description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
+    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser.add_argument("--columns", type=int, nargs=2, default=[0, 1], help="of the source and of its translation")
+    parser.add_argument("--limit", type=int, default=200, help="lines of each set")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+
+    keep_freed_memory()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    folder = catalogue.resolve(options.checkpoint)
+    model, tokenizer = load(folder, dtype="float32")
+    pipeline, results = TranslationPipeline(model=model, tokenizer=tokenizer), []
+    for name, _, file in (entry.partition("=") for entry in options.sets):
+        sources, references = read_pairs(Path(file), options.columns, options.limit)
+        texts = joined(sources)
+        functions = {
+            "plain": lambda sources=sources: pipeline.translate(sources, split_sentences=False),
+            "texts": lambda texts=texts: pipeline.translate(texts),
+        }
+        seconds = in_turns(functions, options.rounds)
+        plain = [records[0]["translation_text"] for records in functions["plain"]()]
+        whole = functions["texts"]()
+        outputs = {"plain": joined(plain), "texts": [records[0]["translation_text"] for records in whole]}
+        wrong = sum(bool(problems(*pair)) for pair in zip(sources, plain, strict=True))
+        result = {"set": name, "lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
+        result["texts with warnings"] = sum("warnings" in records[0] for records in whole)
+        for kind, translations in outputs.items():
+            result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [joined(references)]).score, 2)
+            result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [joined(references)]).score, 2)
+        result["texts / plain"] = ratios(seconds, of="texts", to="plain")
+        results.append(result)
+    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
+    record(options.output, "python -m benchmarks.texts", settings | {"checkpoint": Path(folder).name}, results)
+
+
+if __name__ == "__main__":
+    main()
