@@ -3,8 +3,9 @@
     python -m benchmarks.texts mini-en-de tatoeba=FILE.tsv.xz news=FILE.tsv.xz docs=FILE.tsv.xz --threads 1 \\
         --output benchmarks/results/texts.json
 
-A text is four lines of a file, joined. "plain" translates the lines, as they are, in batches; "texts" finds the sentences
-of the texts, and looks at each translation. A file has a source and its translation in a line, with a tab between them.
+A text is four lines of a file, joined. "plain" translates the lines, as they are, in batches; "texts" finds the
+sentences of the texts, and looks at each translation. A file has a source and its translation in a line, with a tab
+between them.
 """
 
 import argparse

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from .checks_vaswani import KEPT_ITEM, missing_items, missing_numbers, problems
+from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
 from .replacements_vaswani import Replaced
 from .texts_vaswani import Part, bare, clauses, parts
@@ -103,7 +104,8 @@ class LongTexts:
         longest: Tokens in a sentence that is not split.
         glossary: Terms that must be translated in a given way.
         may_require: Whether the model's search can be told which words a translation must hold.
-        fields: What a record has besides the text: `scores`, `alignments`.
+        min_confidence: What is less sure is among the warnings.
+        fields: What a record has besides the text: `scores`, `alignments`, `confidence`.
     """
 
     def __init__(
@@ -114,9 +116,11 @@ class LongTexts:
         longest: int = MOST_TOKENS,
         glossary: Glossary | None = None,
         may_require: bool = True,
+        min_confidence: float | None = None,
         **fields: bool,
     ):
         self.tokenizer, self.translate_sentences, self.language = tokenizer, translate, language
+        self.min_confidence = min_confidence
         self.longest, self.glossary, self.may_require, self.fields = longest, glossary, may_require, fields
 
     def translate(
@@ -133,6 +137,10 @@ class LongTexts:
             progress = in_proportion(progress, len(texts), len(sentences))
         results = self.translate_sentences(sentences, progress, **settings)
         warnings = self.check(sentences, results, settings) if checked else [[] for _ in sentences]
+        if self.min_confidence is not None:
+            for records, of_sentence in zip(results, warnings, strict=True):
+                if records[0]["confidence"] < self.min_confidence:
+                    of_sentence.append(f"confidence {records[0]['confidence']:.2f}")
         found = iter(zip(results, warnings, strict=True))
         together = [put_together(layout, found, **self.fields) for layout in layouts]
         for (best, *_), of_text in zip(together, splits, strict=True):
@@ -266,13 +274,17 @@ def half(sentence: str) -> Callable[[str], bool]:
 
 
 def put_together(
-    layout: list[Part], found: Iterator[tuple[list[Record], list[str]]], scores: bool = False, alignments: bool = False
+    layout: list[Part],
+    found: Iterator[tuple[list[Record], list[str]]],
+    scores: bool = False,
+    alignments: bool = False,
+    confidence: bool = False,
 ) -> list[Record]:
     """The translations of a text, best first: the i-th holds the i-th of each sentence, which come in their order."""
     translated = [next(found) if part.is_sentence else ([as_it_is(part.text)], []) for part in layout]
     number = max((len(records) for records, _ in translated), default=1)
     chosen = [[records[min(i, len(records) - 1)] for records, _ in translated] for i in range(number)]
-    texts = [joined(layout, records, alignments) for records in chosen]
+    texts = [joined(layout, records, alignments, confidence) for records in chosen]
     if scores:
         for text, records in zip(texts, chosen, strict=True):
             of_sentences = [record["score"] for record in records if "score" in record]
@@ -288,16 +300,20 @@ def as_it_is(text: str) -> Record:
     return {"translation_text": text, "alignments": [(span, span) for span in words(text)]}
 
 
-def joined(layout: list[Part], records: list[Record], alignments: bool) -> Record:
-    """One text of its parts' translations; alignments count from the beginnings of the texts."""
+def joined(layout: list[Part], records: list[Record], alignments: bool, confidence: bool) -> Record:
+    """One text of its parts' translations; spans count from the beginnings of the texts."""
     record: Record = {"translation_text": "".join(record["translation_text"] for record in records)}
+    pairs, sure = [], []
+    source = target = 0
+    for part, of_part in zip(layout, records, strict=True):
+        for (a, b), (c, d) in of_part.get("alignments", ()):
+            pairs.append(((a + source, b + source), (c + target, d + target)))
+        sure += [((a + target, b + target), value) for (a, b), value in of_part.get("word_confidences", ())]
+        source, target = source + len(part.text), target + len(of_part["translation_text"])
     if alignments:
-        record["alignments"] = []
-        source = target = 0
-        for part, of_part in zip(layout, records, strict=True):
-            for (a, b), (c, d) in of_part["alignments"]:
-                record["alignments"].append(((a + source, b + source), (c + target, d + target)))
-            source, target = source + len(part.text), target + len(of_part["translation_text"])
+        record["alignments"] = pairs
+    if confidence:
+        record |= {"confidence": mean_confidence(sure) if sure else 1.0, "word_confidences": sure}
     return record
 
 

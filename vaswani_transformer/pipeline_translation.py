@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from .alignment_vaswani import AlignmentHead, align
+from .confidence_vaswani import Calibration, confidences, mean_confidence
 from .generation_vaswani import VaswaniGenerationMixin, length_penalty
 from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
@@ -101,6 +102,11 @@ class TranslationPipeline(Pipeline):
             Adds "alignments": for each word of the translation, and each mark of punctuation, a pair of spans
             (begin, end) in characters: of the source's word that it translates, and of the word itself. The checkpoint
             says which of its heads of attention knows (`alignment_head` in generation_config.json).
+        return_confidence (`bool`, defaults to `False`):
+            Adds "word_confidences": for each word of the translation its span (begin, end) in characters and how likely
+            it is right, from 0 to 1; and "confidence", their mean. The checkpoint says how these are calibrated
+            (`confidence` in generation_config.json).
+        min_confidence (`float`, *optional*): The same; and sentences with less are among the "warnings".
         return_tensors (`bool`, defaults to `False`):
             Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text". Texts
             are then not split.
@@ -118,7 +124,8 @@ class TranslationPipeline(Pipeline):
 
     Raises:
         TypeError: a text is not a string.
-        ValueError: a text is not valid Unicode. Or alignments are asked for, and the checkpoint names no head for them.
+        ValueError: a text is not valid Unicode. Or alignments or confidence are asked for, and the checkpoint does not
+            say which head aligns, or how sure it is.
     """
 
     model: Any  # a PreTrainedModel that can generate
@@ -139,6 +146,8 @@ class TranslationPipeline(Pipeline):
         longest_sentence: int | None = None,
         source_language: str | None = None,
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
+        return_confidence: bool = False,
+        min_confidence: float | None = None,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
@@ -147,6 +156,8 @@ class TranslationPipeline(Pipeline):
             "longest_sentence": longest_sentence,
             "source_language": source_language,
             "glossary": glossary,
+            "return_confidence": return_confidence,
+            "min_confidence": min_confidence,
         }
         dtype = torch_dtype if torch_dtype is not None else dtype
         if is_int8(dtype):
@@ -198,16 +209,17 @@ class TranslationPipeline(Pipeline):
         long_texts = self._long_texts(asked, batch_size, **settings)
         if settings["split_sentences"] and not (asked.get("return_tensors") or asked.get("truncation")):
             return long_texts.translate(texts, progress, **kwargs)
-        return self._translate_sentences(list(map(long_texts.sentence, texts)), progress, batch_size, **kwargs)
+        return long_texts.translate_sentences(list(map(long_texts.sentence, texts)), progress, **kwargs)
 
     def _translate_sentences(
         self,
         sentences: Sequence[Sentence],
         progress: Callable[[int], object] | None = None,
         batch_size: int | None = None,
+        calibration: Calibration | None = None,
         **kwargs: Any,
     ) -> list[list[dict[str, Any]]]:
-        """The translations of each sentence, best first, in the order of `sentences`."""
+        """The translations of each sentence, best first, in the order of `sentences`; with a calibration how sure."""
         results: list[list[dict[str, Any]]] = [[] for _ in sentences]
         # Those with words that they must hold are searched for in another way, by themselves.
         plain = [i for i, sentence in enumerate(sentences) if not sentence.required]
@@ -222,7 +234,17 @@ class TranslationPipeline(Pipeline):
                     results[i] = [record for record in restored if record is not None]
                 if progress is not None:
                     progress(len(batch))
+        if calibration is not None:
+            self._add_confidence(sentences, results, calibration)
         return results
+
+    def _add_confidence(self, sentences: Sequence[Sentence], results: list[list[dict]], calibration: Calibration):
+        """To each record that has a text."""
+        sources = [s.text if s.stand_ins else s.read for s in sentences]
+        pairs = [(s, r) for s, of in zip(sources, results, strict=True) for r in of if "translation_text" in r]
+        texts = [(source, record["translation_text"]) for source, record in pairs]
+        for (_, record), sure in zip(pairs, confidences(self.model, self.tokenizer, texts, calibration), strict=True):
+            record |= {"confidence": mean_confidence(sure), "word_confidences": sure}
 
     def _long_texts(
         self,
@@ -232,18 +254,23 @@ class TranslationPipeline(Pipeline):
         longest_sentence: int | None,
         source_language: str | None,
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None,
+        return_confidence: bool,
+        min_confidence: float | None,
     ) -> LongTexts:
+        calibration = Calibration.of(self.model) if return_confidence or min_confidence is not None else None
         limits = [self.tokenizer.model_max_length, getattr(self.model.config, "longest_sequence", None)]
         own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), LONGEST_SENTENCE]
         return LongTexts(
             self.tokenizer,
-            partial(self._translate_sentences, batch_size=batch_size),
+            partial(self._translate_sentences, batch_size=batch_size, calibration=calibration),
             language=source_language or self.text_record.source_language,
             longest=longest_sentence or min(limit for limit in own if limit),
             glossary=glossary if isinstance(glossary, Glossary | None) else Glossary(glossary),
             may_require=isinstance(self.model, VaswaniGenerationMixin),
+            min_confidence=min_confidence,
             scores=bool(asked.get("return_scores")),
             alignments=bool(asked.get("return_alignments")),
+            confidence=calibration is not None,
         )
 
     @cached_property

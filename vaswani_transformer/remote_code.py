@@ -15,6 +15,7 @@ FILES = (
     "alignment_vaswani.py",
     "checks_vaswani.py",
     "configuration_vaswani.py",
+    "confidence_vaswani.py",
     "constraints_vaswani.py",
     "modeling_vaswani.py",
     "attention_vaswani.py",

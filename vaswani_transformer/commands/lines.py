@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO, cast
@@ -90,15 +90,21 @@ def windows(arrivals: Iterator[list[str]], size: int) -> Iterator[list[str]]:
 # Lines out -----------------------------------------------------------------------------------------------------------
 
 
-def format_records(number: int, records: list[dict], n_best: int, scores: bool) -> str:
-    """The output for input line `number`, with its line ends; "links", where records have them, in the last column."""
+FORMATS = {"score": ".4f", "confidence": ".2f"}
+
+
+def format_records(number: int, records: list[dict], n_best: int, columns: Sequence[str]) -> str:
+    """The output for input line `number`, with its line ends.
+
+    Before the text stand the `columns` of the records, "score" or "confidence"; "links", where there are any, after it.
+    """
     lines = []
     for record in records:
         # One line in gives one line out, and columns are separated by tabs: neither may stand in a translation.
         text = " ".join(record["translation_text"].splitlines())
-        columns = ([str(number)] if n_best > 1 else []) + ([f"{record['score']:.4f}"] if scores else [])
+        first = ([str(number)] if n_best > 1 else []) + [f"{record[name]:{FORMATS[name]}}" for name in columns]
         last = [record["links"]] if "links" in record else []
-        lines.append("\t".join([*columns, text.replace("\t", " ") if columns or last else text, *last]) + "\n")
+        lines.append("\t".join([*first, text.replace("\t", " ") if first or last else text, *last]) + "\n")
     return "".join(lines)
 
 

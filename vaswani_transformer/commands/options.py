@@ -88,6 +88,20 @@ Scores = Annotated[
         help="Write SCORE <tab> TEXT. The score is log-probability / ((5 + tokens) / 6)^alpha.",
     ),
 ]  # fmt: skip
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence", rich_help_panel=INPUT,
+        help="Write CONFIDENCE <tab> TEXT: the share of its words that is likely to be right, from 0 to 1.",
+    ),
+]  # fmt: skip
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence", parser=number, metavar="SHARE", rich_help_panel=INPUT,
+        help="Say which sentences are less sure than this.",
+    ),
+]  # fmt: skip
 Alignments = Annotated[
     bool,
     typer.Option(

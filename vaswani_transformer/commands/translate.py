@@ -37,6 +37,8 @@ def translate(
     output: options.Output = None,
     n_best: options.NBest = 1,
     scores: options.Scores = False,
+    confidence: options.Confidence = False,
+    min_confidence: options.MinConfidence = None,
     alignments: options.Alignments = False,
     split: options.Split = True,
     longest: options.Longest = None,
@@ -71,8 +73,9 @@ def translate(
         )
     check_n_best(n_best, beams)
     if document := documents.document_in(text, input, output):
-        for_lines = {"--n-best": n_best > 1, "--scores": scores, "--alignments": alignments, "--no-split": not split}
-        documents.check_arguments(document, output, for_lines | {"--processes": processes > 1})
+        for_lines = {"--n-best": n_best > 1, "--scores": scores, "--confidence": confidence, "--alignments": alignments}
+        for_lines |= {"--no-split": not split, "--processes": processes > 1}
+        documents.check_arguments(document, output, for_lines)
     elif key:
         raise typer.BadParameter("Keys are for JSON and YAML files.", param_hint="--key")
     if processes > 1:
@@ -81,6 +84,9 @@ def translate(
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= {"shortlist": True} if shortlist else {}
     settings |= {"return_alignments": True} if alignments else {}
+    settings |= {"return_confidence": True} if confidence else {}
+    settings |= {} if min_confidence is None else {"min_confidence": min_confidence}
+    columns = ["score"] * scores + ["confidence"] * confidence
 
     with failures_are_messages():
         settings |= {"glossary": read_glossary(glossary)} if glossary else {}
@@ -107,7 +113,7 @@ def translate(
                 for results in translator.translate(windows(lines, window), progress):
                     for i, records in enumerate(results, written + 1):
                         translator.pass_on(i, records[0].get("warnings", []))
-                    translations = [format_records(written + i, r, n_best, scores) for i, r in enumerate(results, 1)]
+                    translations = [format_records(written + i, r, n_best, columns) for i, r in enumerate(results, 1)]
                     with interrupts_held():
                         target.write("".join(translations))
                         target.flush()

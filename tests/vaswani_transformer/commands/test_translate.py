@@ -83,9 +83,9 @@ def test_order_is_kept_whatever_the_lengths_and_the_batch(translate, tmp_path):
 
 def test_line_breaks_and_tabs_in_translations_are_replaced():
     record = {"translation_text": "a\nb\r\nc\u2028d\te", "score": -0.5}
-    assert text_lines.format_records(7, [record], 1, scores=False) == "a b c d\te\n"
-    assert text_lines.format_records(7, [record], 1, scores=True) == "-0.5000\ta b c d e\n"
-    assert text_lines.format_records(7, [record, record], 2, scores=True) == "7\t-0.5000\ta b c d e\n" * 2
+    assert text_lines.format_records(7, [record], 1, []) == "a b c d\te\n"
+    assert text_lines.format_records(7, [record], 1, ["score"]) == "-0.5000\ta b c d e\n"
+    assert text_lines.format_records(7, [record, record], 2, ["score"]) == "7\t-0.5000\ta b c d e\n" * 2
 
 
 def test_arriving_lines_waits_only_for_what_is_not_there():

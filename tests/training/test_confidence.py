@@ -1,0 +1,72 @@
+"""`training.confidence`: what counts as right, the regression, its figures, and what is kept."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+
+from training import confidence as measuring
+from vaswani_transformer.confidence_vaswani import Calibration, Features
+
+
+def test_a_word_is_right_as_often_as_the_reference_has_it():
+    assert measuring.is_right("The dog, the cat.", "the Dog.") == [True, True, False, False, False, True]
+
+
+def test_the_regression_finds_what_the_labels_were_drawn_by():
+    """Labels by known weights: it finds these again."""
+    torch.manual_seed(1)
+    true = Calibration(0.7, 0.4, 1.5)
+    features = [
+        Features([(i, i + 1) for i in range(10)], -3 * torch.rand(10), float(-2 * torch.rand(1))) for _ in range(2000)
+    ]
+    right = [(torch.rand(10) < true.of_words(of)).tolist() for of in features]
+    found = measuring.calibrate(features, right)
+    assert found == pytest.approx(true, abs=0.1)
+    values = [x for of in features for x in found.of_words(of).tolist()]
+    error, bins = measuring.reliability(values, [x for of in right for x in of])
+    assert error < 0.02
+    assert sum(of["words"] for of in bins) == 20_000
+
+
+def test_the_calibration_error_of_a_wrong_scale():
+    error, bins = measuring.reliability([0.95] * 100, [True] * 50 + [False] * 50)
+    assert error == pytest.approx(0.45) and bins == [{"words": 100, "confidence": 0.95, "right": 0.5}]
+
+
+def test_ranks_of_equal_values_are_their_mean():
+    assert measuring.ranks([3.0, 1.0, 3.0, 2.0]) == [2.5, 0.0, 2.5, 1.0]
+    assert measuring.correlation([1, 2, 3], [3, 2, 1]) == -1
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return shutil.copytree(tiny_checkpoint(), tmp_path / "checkpoint")
+
+
+def test_the_command_writes_figures_and_the_record(folder, tmp_path, capsys):
+    rows = [f"{source}\t{target}\n" for source, target in [*PAIRS.items()] * 2]
+    rows += [f"{source}\tGanz anders!\n" for source in PAIRS]
+    (tmp_path / "pairs.tsv").write_text("".join(rows), encoding="utf-8")
+    before = json.loads((folder / "generation_config.json").read_text())
+    output = tmp_path / "figures"
+    command = [str(folder), f"six={tmp_path / 'pairs.tsv'}", "--output", str(output)]
+    measuring.main(command)
+    assert json.loads((folder / "generation_config.json").read_text()) == before
+    measuring.main([*command, "--write"])
+    report = json.loads((output / "confidence.json").read_text())
+    kept = json.loads((folder / "generation_config.json").read_text())
+    assert kept == {**before, "confidence": report["calibration"]}
+    assert (output / "confidence.svg").read_text().startswith("<?xml")
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert said[0]["set"] == "six" and said[0]["sentences"] == 9
+
+
+def test_wrong_input_is_a_message(folder, tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("a\tb\n", encoding="utf-8")
+    for file, message in ((tmp_path / "pairs.tsv", "at least two"), (tmp_path / "none.tsv", "none.tsv")):
+        with pytest.raises(SystemExit):
+            measuring.main([str(folder), f"x={file}", "--output", str(tmp_path / "out")])
+        assert message in capsys.readouterr().err
