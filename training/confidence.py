@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.command_line import stop, whole_number
 from vaswani_transformer.files import check_writable, whole_file
+from vaswani_transformer.machine import processor
 
 from .parallel_text import read_pairs
 from .recipe import Source
@@ -72,8 +75,10 @@ def inputs_of(features: Features) -> torch.Tensor:
     """Of each word what `Calibration` weighs: [words, 3]."""
     import torch
 
+    from vaswani_transformer.confidence_vaswani import log_odds
+
     n = len(features.spans)
-    return torch.stack([features.log_probs, torch.full((n,), features.of_sentence), torch.ones(n)], dim=1)
+    return torch.stack([log_odds(features.log_probs), torch.full((n,), features.of_sentence), torch.ones(n)], dim=1)
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool]) -> tuple[float, list[dict[str, float]]]:
@@ -207,7 +212,14 @@ def main(arguments: list[str] | None = None):
         calibration, results = measure(folder, sets, options.beams)
         options.output.mkdir(parents=True, exist_ok=True)
         with whole_file(options.output / "confidence.json") as partial:
-            report = {"checkpoint": Path(folder).name, "calibration": calibration._asdict(), "results": results}
+            report = {
+                "checkpoint": Path(folder).name,
+                "settings": {"sets": {n: len(of) for n, of in sets.items()}, "beams": options.beams},
+                "machine": {"processor": processor(), "python": platform.python_version()},
+                "versions": {name: version(name) for name in ("torch", "transformers")},
+                "calibration": calibration._asdict(),
+                "results": results,
+            }
             partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
         plot(results, options.output / "confidence.svg")
         if options.write:

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from .words_vaswani import Span, words
 
 
+SUREST = 1e-5  # -log P of a word that cannot be surer
 MOST_PAIRS = 32  # that go through the model at once
 
 
@@ -29,7 +30,7 @@ class Features(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """P(right) = sigmoid(word * log P(word) + sentence * mean log P of the sentence's tokens + bias)."""
+    """P(right) = sigmoid(word * log odds of P(word) + sentence * mean log P of the sentence's tokens + bias)."""
 
     word: float
     sentence: float
@@ -53,7 +54,14 @@ class Calibration(NamedTuple):
 
     def of_words(self, features: Features) -> torch.Tensor:
         """How likely each word is right, [words], from 0 to 1."""
-        return torch.sigmoid(self.word * features.log_probs + self.sentence * features.of_sentence + self.bias)
+        logits = self.word * log_odds(features.log_probs) + self.sentence * features.of_sentence + self.bias
+        return torch.sigmoid(logits)
+
+
+def log_odds(log_probs: torch.Tensor) -> torch.Tensor:
+    """log P -> log (P / (1 - P)), within what float32 can tell from certainty."""
+    log_probs = log_probs.clamp(max=-SUREST)
+    return log_probs - torch.log(-torch.expm1(log_probs))
 
 
 def confidences(

@@ -41,7 +41,8 @@ def test_confidence_is_the_logistic_function_of_them(translate):
     [found] = confidences(translate.model, translate.tokenizer, [(SOURCES[0], "Ein Hund.")])
     for (span, value), wanted, log_prob in zip(found, features.spans, features.log_probs.tolist(), strict=True):
         assert span == wanted
-        logit = 0.5 * log_prob + 0.25 * features.of_sentence + 2.0
+        odds = math.exp(log_prob) / (1 - math.exp(min(log_prob, -1e-5)))
+        logit = 0.5 * math.log(odds) + 0.25 * features.of_sentence + 2.0
         assert value == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-5)
     known, unknown = (mean_confidence(of) for of in confidences(
         translate.model, translate.tokenizer, [(SOURCES[0], TARGETS[0]), (SOURCES[0], TARGETS[2])]
@@ -67,10 +68,11 @@ def test_records_have_it_for_words_and_texts(translate):
 
 
 def test_what_is_less_sure_is_said(translate):
-    [record] = translate(f"{SOURCES[0]} Dogs watch the bicycle.", min_confidence=0.8)
-    [warning] = record["warnings"]
-    assert warning.startswith('"Dogs watch the bicycle.": confidence 0.')
-    assert "warnings" not in translate(SOURCES[0], min_confidence=0.8)[0]
+    odd = "Dogs watch the bicycle."
+    known, unknown = (record["confidence"] for record in translate([SOURCES[0], odd], return_confidence=True))
+    assert unknown < known
+    [record] = translate(f"{SOURCES[0]} {odd}", min_confidence=(known + unknown) / 2)
+    assert record["warnings"] == [f'"{odd}": confidence {unknown:.2f}']
 
 
 @pytest.mark.parametrize("kept", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vaswani_transformer import texts_vaswani
 from vaswani_transformer.texts_vaswani import BREAKS, clauses, has_words, parts
 
 
@@ -47,6 +48,14 @@ def test_parts_put_together_are_the_text(text, language):
 )  # fmt: skip
 def test_sentences(language, text, expected):
     assert sentences(text, language) == expected
+
+
+def test_without_the_library_a_line_is_a_sentence(monkeypatch, caplog):
+    monkeypatch.setattr(texts_vaswani, "segment", None)
+    texts_vaswani.logger.warning_once.cache_clear()
+    monkeypatch.setattr(texts_vaswani.logger, "propagate", True)
+    assert sentences("One is. Two are.\nThree.") == ["One is. Two are.", "Three."]
+    assert "pip install sentencex" in caplog.text
 
 
 @pytest.mark.parametrize(
