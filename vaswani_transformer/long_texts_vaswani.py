@@ -27,7 +27,7 @@ MORE_BEAMS = 8  # with which a translation is looked for again
 STAND_INS = "XYZQKWVJ"  # which any model copies
 SHORTEST_PIECE = 40  # characters of a clause that is translated by itself
 # Settings of somebody who looks at more than one translation, or wants what the model says at any rate.
-OWN_SEARCH = {"do_sample", "num_return_sequences", "max_new_tokens", "max_length", "stopping_criteria"}
+OWN_SEARCH = {"num_return_sequences", "max_new_tokens", "max_length", "stopping_criteria"}
 LATIN = 0x24F  # the last letter of it; further ones are looked up
 
 
@@ -104,6 +104,7 @@ class LongTexts:
         longest: Tokens in a sentence that is not split.
         glossary: Terms that must be translated in a given way.
         may_require: Whether the model's search can be told which words a translation must hold.
+        tries_again: Whether what looks wrong is translated in other ways, or only said.
         min_confidence: What is less sure is among the warnings.
         fields: What a record has besides the text: `scores`, `alignments`, `confidence`.
     """
@@ -116,27 +117,27 @@ class LongTexts:
         longest: int = MOST_TOKENS,
         glossary: Glossary | None = None,
         may_require: bool = True,
+        tries_again: bool = True,
         min_confidence: float | None = None,
         **fields: bool,
     ):
         self.tokenizer, self.translate_sentences, self.language = tokenizer, translate, language
-        self.min_confidence = min_confidence
+        self.tries_again, self.min_confidence = tries_again, min_confidence
         self.longest, self.glossary, self.may_require, self.fields = longest, glossary, may_require, fields
 
     def translate(
-        self, texts: Sequence[str], progress: Callable[[int], object] | None = None, checked: bool = True, **settings
+        self, texts: Sequence[str], progress: Callable[[int], object] | None = None, **settings
     ) -> list[list[Record]]:
         """The translations of each text, best first; the best has "warnings" where there is something to say.
 
-        With `checked` each sentence's translation is looked at, and tried again if it looks wrong. `progress` is
-        called with the number of texts just translated.
+        `progress` is called with the number of texts just translated.
         """
         layouts, splits = zip(*map(self.layout, texts), strict=True) if texts else ((), ())
         sentences = [self.sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
         if progress is not None:
             progress = in_proportion(progress, len(texts), len(sentences))
         results = self.translate_sentences(sentences, progress, **settings)
-        warnings = self.check(sentences, results, settings) if checked else [[] for _ in sentences]
+        warnings = self.check(sentences, results, settings)
         if self.min_confidence is not None:
             for records, of_sentence in zip(results, warnings, strict=True):
                 if records[0]["confidence"] < self.min_confidence:
@@ -195,9 +196,8 @@ class LongTexts:
     def check(self, sentences: list[Sentence], results: list[list[Record]], settings: dict) -> list[list[str]]:
         """Puts better translations in the place of those that look wrong, and says what still does."""
         found = [sentence.problems(records[0]) for sentence, records in zip(sentences, results, strict=True)]
-        if settings.keys() & OWN_SEARCH:
-            return found
-        for again in (self.with_its_items, self.by_clauses, self.around_items):
+        ways = (self.with_its_items, self.by_clauses, self.around_items) if self.tries_again else ()
+        for again in ways:
             wrong = [i for i, problems_of in enumerate(found) if problems_of]
             if not wrong:
                 break

@@ -20,7 +20,7 @@ from .generation_vaswani import VaswaniGenerationMixin, length_penalty
 from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
 from .long_texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
-from .long_texts_vaswani import LongTexts, Sentence, TextRecord
+from .long_texts_vaswani import OWN_SEARCH, LongTexts, Sentence, TextRecord
 from .replacements_vaswani import Replaced
 from .shortlist_vaswani import Shortlist
 from .words_vaswani import words
@@ -267,6 +267,7 @@ class TranslationPipeline(Pipeline):
             longest=longest_sentence or min(limit for limit in own if limit),
             glossary=glossary if isinstance(glossary, Glossary | None) else Glossary(glossary),
             may_require=isinstance(self.model, VaswaniGenerationMixin),
+            tries_again=not asked.get("do_sample") and not asked.keys() & OWN_SEARCH,
             min_confidence=min_confidence,
             scores=bool(asked.get("return_scores")),
             alignments=bool(asked.get("return_alignments")),

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from guide import models_kept, printed, run
 
 
 ROOT = Path(__file__).parents[2]
@@ -39,14 +40,20 @@ def test_every_block_is_run_somewhere():
         assert f"run_block {mark}" in script
 
 
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch, environment):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", environment["PATH"])
+    with models_kept():
+        yield tmp_path
+
+
 @pytest.mark.parametrize("code", select("bash", None))
-def test_shell_examples(code, tmp_path, environment):
-    (tmp_path / "english.txt").write_text("Good morning.\n\nI am hungry.\n", encoding="utf-8")
+def test_shell_examples(code, in_folder):
+    (in_folder / "english.txt").write_text("Good morning.\n\nI am hungry.\n", encoding="utf-8")
     for line in code.splitlines():
-        result = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0, f"{line}\n{result.stderr}"
-        assert result.stdout or "--output" in line, line
-    lines = (tmp_path / "german.txt").read_text(encoding="utf-8").splitlines()
+        assert run(line) or "--output" in line, line
+    lines = (in_folder / "german.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 3 and lines[0] and not lines[1] and lines[2]
 
 
@@ -59,10 +66,8 @@ def test_examples_in_a_clone(code, tmp_path, environment):
 
 
 @pytest.mark.parametrize("code", select("python", None))
-def test_python_examples(code, tmp_path, environment):
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout
+def test_python_examples(code, in_folder):
+    assert printed(code)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +94,12 @@ def test_the_command_that_opens_a_page_serves_it(environment):
             process.terminate()
 
 
-def test_shows_what_the_first_command_prints(environment):
+def test_shows_what_the_first_command_prints(in_folder):
     """The translation under the first command is the checkpoint's."""
     (command,) = select("bash", "install-command")
-    text = re.search(r'translate "(.*)"', command)[1]
+    text = re.search(r'vaswani translate ".*"', command)[0]
     shown = README.split("```text\n")[1].split("\n```")[0]
-    result = subprocess.run(["vaswani", "translate", text], env=environment, capture_output=True, text=True)
-    assert result.stdout.strip() == shown
+    assert run(text).strip() == shown
 
 
 def test_links_lead_somewhere():
