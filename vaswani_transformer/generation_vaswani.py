@@ -38,6 +38,7 @@ RequiredTokens = Sequence[Sequence[Sequence[Sequence[int]]]]  # for each sentenc
 RETURN_CACHE = ContextVar("return_cache", default=True)
 SHORTLIST: ContextVar[OnlyShortlisted | None] = ContextVar("shortlist", default=None)
 REQUIRED: ContextVar[tuple[RequiredTokens, Collection[int]] | None] = ContextVar("required", default=None)
+MOST_SHARED = 16  # samples of a sentence that are drawn as beams are
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
@@ -179,11 +180,12 @@ class VaswaniGenerationMixin(GenerationMixin):
                 input_ids, logits_processor, stopping_criteria, config, synced_gpus, streamer, **model_kwargs
             )
         record, (processors, shortlist) = Record(config), split(logits_processor)
-        step = self._start_steps(input_ids, model_kwargs, shortlist)
-        short = None if shortlist is None else step.head
         records_tokens = config.return_dict_in_generate
+        shares = records_tokens or shortlist is not None or config.num_return_sequences <= MOST_SHARED
+        step = self._start_steps(input_ids, model_kwargs, shortlist, shares)
+        short = None if shortlist is None else step.head
         search = GreedySearch(input_ids, self._fill(config), config.do_sample, records_tokens, vocabulary_of(short))
-        drops = step.num_beams == 1 and self._can_drop(step, config, processors, stopping_criteria)
+        drops = shares and step.num_beams == 1 and self._can_drop(step, config, processors, stopping_criteria)
         while not search.is_over:
             logits = step(search.input_ids).float()
             log_probs = logits.log_softmax(dim=-1) if records_tokens else None
@@ -271,9 +273,14 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def _start_steps(
-        self, input_ids: torch.LongTensor, model_kwargs: dict, shortlist: OnlyShortlisted | None
+        self, input_ids: torch.LongTensor, model_kwargs: dict, shortlist: OnlyShortlisted | None, shares: bool = True
     ) -> DecoderStep:
+        """With `shares` the rows of a sentence share its source, and their own slots: their square is stored."""
         memory, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
+        if not shares:
+            rows = len(input_ids) // len(memory)
+            memory = memory.repeat_interleave(rows, dim=0)
+            mask = None if mask is None else mask.repeat_interleave(rows, dim=0)
         head = None if shortlist is None else ShortProduct(self.lm_head, shortlist.allowed)
         return DecoderStep(self, memory, mask, len(input_ids) // len(memory), head)
 
