@@ -184,17 +184,14 @@ class ConstrainedBeamSearch(BeamSearch):
         return torch.tensor(chosen, device=scores.device)
 
     def look_ahead(self, ended: torch.Tensor):
-        """For each sentence, whether a running hypothesis that has all words is better than what would be returned.
+        """For each sentence, whether a running hypothesis is better than the last of those that would be returned.
 
-        By log P / lp at the present length, a guess: few hypotheses have all words, and to wait until none could win
-        takes twice as long.
+        By log P / lp at the present length, a guess: hypotheses that lack words would run on for long otherwise.
         """
-        complete = (self.missing(self.states) == 0).to(ended.device)
         length = self.running.tokens.shape[-1] - self.prompt_length
-        best = self.running.scores.masked_fill(~complete, IMPOSSIBLE).amax(dim=1, keepdim=True)
+        best = self.running.scores.amax(dim=1, keepdim=True) / length_penalty(length, self.alpha, self.offset)
         worst = self.finished.scores[:, self.num_returned - 1 : self.num_returned]
-        best = best / length_penalty(length, self.alpha, self.offset)
-        self.may_improve = self.may_improve & ((worst == IMPOSSIBLE) | (best > worst))
+        self.may_improve = self.may_improve & (best > worst)
         self.is_over = not bool(self.may_improve.any() & ~ended.all())
 
     def drop_finished(self) -> torch.Tensor | None:

@@ -20,7 +20,11 @@ def document_in(texts: list[str] | None, input: Path | None, output: Path | None
         return input if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
     if output is None or not texts or len(texts) > 1 or Path(texts[0]).suffix.lower() not in SUFFIXES:
         return None
-    return Path(texts[0]) if Path(texts[0]).is_file() else None
+    if Path(texts[0]).is_file():
+        return Path(texts[0])
+    if output.suffix.lower() == Path(texts[0]).suffix.lower():
+        raise typer.BadParameter(f"There is no file {texts[0]}.", param_hint="TEXT")
+    return None
 
 
 def check_arguments(document: Path, output: Path | None, lines_only: dict[str, bool]):

@@ -39,6 +39,7 @@ def test_keys(translate, page):
         (["page.md", "-o", "out.html"], "page.md stays a .md file"),
         (["page.md", "-o", "page.md"], "is the document itself"),
         (["page.md", "-o", "out.md", "--n-best", "2", "--scores"], "--n-best, --scores: for lines, not for documents"),
+        (["none.md", "-o", "out.md"], "There is no file none.md"),
         (["Hello!", "--key", "x"], "Keys are for JSON and YAML files"),
         (["page.md", "-o", "out.md", "--key", "x"], "only .json, .yaml, .yml have keys"),
         (["broken.docx", "-o", "out.docx"], "broken.docx: It is no Word document"),
