@@ -4,8 +4,8 @@
         --output benchmarks/results/texts.json
 
 A text is four lines of a file, joined. "plain" translates the lines, as they are, in batches; "texts" finds the
-sentences of the texts, and looks at each translation. A file has a source and its translation in a line, with a tab
-between them.
+sentences of the texts, and looks at each translation. Of all pairs of a file it counts how many people's own
+translations look wrong. A file has a source and its translation in a line, with a tab between them.
 """
 
 import argparse
@@ -57,7 +57,10 @@ def main(arguments: list[str] | None = None):
         whole = functions["texts"]()
         outputs = {"plain": joined(plain), "texts": [records[0]["translation_text"] for records in whole]}
         wrong = sum(bool(problems(*pair)) for pair in zip(sources, plain, strict=True))
-        result = {"set": name, "lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
+        pairs = zip(*read_pairs(Path(file), options.columns, None), strict=True)
+        by_people = [bool(problems(*pair)) for pair in pairs]
+        result = {"set": name, "pairs": len(by_people), "references that look wrong": sum(by_people)}
+        result |= {"lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
         result["texts with warnings"] = sum("warnings" in records[0] for records in whole)
         for kind, translations in outputs.items():
             result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [joined(references)]).score, 2)

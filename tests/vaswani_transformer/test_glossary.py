@@ -80,7 +80,7 @@ def test_terms_are_in_the_translation_and_other_sentences_do_not_change(translat
         if "dogs" in source:
             assert "Katze" in text
         elif "bicycle" in source:
-            assert "altes Buch" in text
+            assert "altes buch" in text.lower()
         else:
             assert text == target
     assert translate(sources[1], glossary=Glossary(glossary))[0] == records[1]
