@@ -8,7 +8,6 @@ alignment head links to it. "required" gives the search these words alone; "glos
 the pipeline does. A file has a source and its translation in a line, with a tab between them.
 """
 
-import argparse
 import random
 import re
 from pathlib import Path
@@ -23,7 +22,7 @@ from vaswani_transformer.long_texts_vaswani import LongTexts, Sentence
 from vaswani_transformer.memory import keep_freed_memory
 from vaswani_transformer.replacements_vaswani import Replaced
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs
 
 
@@ -49,14 +48,8 @@ def has_term(translation: str, term: str) -> bool:
 
 
 def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.glossary", description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
-    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser = parser_of_sets("benchmarks.glossary", str(__doc__).splitlines()[0], limit=300)
     parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="in a sentence, at most")
-    parser.add_argument("--limit", type=int, default=300, help="sentences of each set")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()

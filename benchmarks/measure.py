@@ -1,5 +1,6 @@
 """What the benchmarks share: taking turns, and a record of machine and versions."""
 
+import argparse
 import json
 import platform
 import statistics
@@ -35,6 +36,18 @@ def ratios(seconds: dict[str, list[float]], of: str, to: str) -> dict[str, float
     values = [b / a for a, b in zip(seconds[of], seconds[to], strict=True)]
     summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
     return {name: round(value, 2) for name, value in summary.items()}
+
+
+def parser_of_sets(module: str, description: str, limit: int) -> argparse.ArgumentParser:
+    """The arguments of what is measured on a checkpoint with test sets, each named NAME=FILE."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
+    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser.add_argument("--limit", type=int, default=limit, help="lines of each set")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    return parser
 
 
 def record(output: Path | None, command: str, settings: dict, results: list[dict]):

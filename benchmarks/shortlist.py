@@ -7,7 +7,6 @@ FOLDER is a checkpoint with a shortlist.safetensors. A file has a source and its
 between them.
 """
 
-import argparse
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from vaswani_transformer import Shortlist, catalogue, load, translate_texts
 from vaswani_transformer.memory import keep_freed_memory
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs
 
 
@@ -27,15 +26,9 @@ def copied_words(source: str, translation: str) -> set[str]:
 
 
 def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.shortlist", description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
-    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser = parser_of_sets("benchmarks.shortlist", str(__doc__).splitlines()[0], limit=500)
     parser.add_argument("--dtypes", nargs="+", default=["float32", "int8"])
     parser.add_argument("--beams", type=int, nargs="+", default=[4, 1])
-    parser.add_argument("--limit", type=int, default=500, help="sentences of each set")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()

@@ -8,7 +8,6 @@ sentences of the texts, and looks at each translation. Of all pairs of a file it
 translations look wrong. A file has a source and its translation in a line, with a tab between them.
 """
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -18,7 +17,7 @@ from vaswani_transformer import TranslationPipeline, catalogue, load
 from vaswani_transformer.checks_vaswani import problems
 from vaswani_transformer.memory import keep_freed_memory
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs
 
 
@@ -30,14 +29,8 @@ def joined(lines: list[str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.texts", description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
-    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
+    parser = parser_of_sets("benchmarks.texts", str(__doc__).splitlines()[0], limit=200)
     parser.add_argument("--columns", type=int, nargs=2, default=[0, 1], help="of the source and of its translation")
-    parser.add_argument("--limit", type=int, default=200, help="lines of each set")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()

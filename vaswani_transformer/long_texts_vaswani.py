@@ -227,9 +227,11 @@ class LongTexts:
         return self.of_layouts([between_items(sentence.text) for sentence in sentences], settings)
 
     def of_layouts(self, layouts: list[list[Part]], settings: dict) -> list[list[Record]]:
+        """None where there is only one part: it would be the same question again."""
+        layouts = [layout if len(layout) > 1 else [] for layout in layouts]
         asked = [self.sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
         found = iter([(result, []) for result in self.translate_sentences(asked, **settings)])
-        return [put_together(layout, found, **self.fields) for layout in layouts]
+        return [put_together(layout, found, **self.fields) if layout else [] for layout in layouts]
 
 
 def with_stand_ins(sentence: Sentence, translation: str, may_require: bool) -> Sentence:

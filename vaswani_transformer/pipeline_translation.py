@@ -155,7 +155,7 @@ class TranslationPipeline(Pipeline):
             "split_sentences": split_sentences,
             "longest_sentence": longest_sentence,
             "source_language": source_language,
-            "glossary": glossary,
+            "glossary": as_glossary(glossary),
             "return_confidence": return_confidence,
             "min_confidence": min_confidence,
         }
@@ -265,7 +265,7 @@ class TranslationPipeline(Pipeline):
             partial(self._translate_sentences, batch_size=batch_size, calibration=calibration),
             language=source_language or self.text_record.source_language,
             longest=longest_sentence or min(limit for limit in own if limit),
-            glossary=glossary if isinstance(glossary, Glossary | None) else Glossary(glossary),
+            glossary=as_glossary(glossary),
             may_require=isinstance(self.model, VaswaniGenerationMixin),
             tries_again=not asked.get("do_sample") and not asked.keys() & OWN_SEARCH,
             min_confidence=min_confidence,
@@ -468,6 +468,10 @@ class TranslationPipeline(Pipeline):
                 record["alignments"] = model_outputs["alignments"][0, i]
             records.append(record)
         return records
+
+
+def as_glossary(terms: Glossary | Mapping[str, str | Iterable[str]] | None) -> Glossary | None:
+    return terms if isinstance(terms, Glossary | None) else Glossary(terms)
 
 
 def alone(value: object) -> np.ndarray:

@@ -152,6 +152,13 @@ def test_a_repetition_is_translated_in_pieces(translate):
     assert record == {"translation_text": text.upper()}
 
 
+def test_the_same_question_is_not_asked_again(translate):
+    """A short sentence has no clauses, and no items to translate around."""
+    fake = Fake({"It was 1985.": ["Es war."]})
+    long_texts(translate, fake).translate(["It was 1985."])
+    assert len(fake.asked) == 2
+
+
 def test_what_still_looks_wrong_is_said_of_its_sentence(translate):
     fake = Fake({"It was 1985.": ["Es war."], "Hello there.": ["Hallo."]})
     [[record]] = long_texts(translate, fake).translate(["Hello there. It was 1985."])

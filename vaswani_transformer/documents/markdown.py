@@ -26,7 +26,7 @@ def translate(text: str, translator: DocumentTranslator) -> str:
     front = FRONT_MATTER.match(text)
     start = front.end() if front else 0
     body = text[start:]
-    lines = body.splitlines(keepends=True)
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", body)  # as the parser counts them
     tokens = PARSER.parse(body)
     places = in_lines(tokens, lines)
     segments = [as_nodes(list(token.children or []), body) for token, _ in places]
@@ -45,6 +45,7 @@ def in_lines(tokens: list[Token], lines: list[str]) -> list[tuple[Token, list]]:
             is_cell = last is not None and last.type in ("th_open", "td_open")
             number, place = token.map[0], []
             for content in token.content.split("\n"):
+                begin = -1
                 while number < token.map[1] or is_cell:
                     written = content.replace("|", r"\|") if is_cell else content
                     begin = lines[number].find(written, reached.get(number, 0))

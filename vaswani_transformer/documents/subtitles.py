@@ -34,6 +34,8 @@ def translate(text: str, translator: DocumentTranslator) -> str:
     translated = dict(enumerate(cues))
     for group, nodes in zip(groups, translator(segments), strict=True):
         translated |= by_cue(nodes, group, cues)
+    if "\r\n" in text:
+        translated = {i: re.sub(r"\r?\n", "\r\n", cue) for i, cue in translated.items()}
     for (begin, end), cue in zip(spans, [translated[i] for i in range(len(cues))], strict=True):
         out += [text[last:begin], cue]
         last = end

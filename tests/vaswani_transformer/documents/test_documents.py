@@ -50,6 +50,19 @@ def test_a_translation_into_the_same_is_the_same_file(suffix):
     assert translated(suffix, translator=unchanged()) == wanted
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".md", ".vtt", ".json", ".html", ".srt"])
+def test_line_ends_of_windows_stay(suffix):
+    wanted = EXAMPLES[suffix].replace("\n", "\r\n")
+    assert translated(suffix, wanted, unchanged()).replace("\r\n", "\n") == EXAMPLES[suffix]
+    assert suffix == ".html" or translated(suffix, wanted, unchanged()) == wanted
+
+
+def test_odd_separators_are_no_line_ends_of_markdown():
+    text = "One\x0ctwo\u2028three here.\n\n# A title\n\n```\ncode\n```\n"
+    assert translated(".md", text, unchanged()) == text
+    assert "# title A" in translated(".md", text) and "```\ncode\n```" in translated(".md", text)
+
+
 def test_every_format_has_an_example():
     assert {*examples(), ".markdown", ".htm", ".yml", ".pot", ".xliff"} == set(SUFFIXES)
 
