@@ -75,6 +75,7 @@ class TextRecord:
 
     source_language: str | None = None
     max_length: int | None = None  # tokens in the longest sentence that it has learned from
+    target_language: str | None = None
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> "TextRecord":
@@ -89,7 +90,7 @@ class TextRecord:
             )  # fmt: skip
             with open(file, encoding="utf-8") as stream:
                 about = json.load(stream)
-            return cls(about.get("source_language"), about.get("max_length"))
+            return cls(about.get("source_language"), about.get("max_length"), about.get("target_language"))
         except (OSError, TypeError, ValueError, AttributeError):
             return cls()
 

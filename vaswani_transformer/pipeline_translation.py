@@ -107,6 +107,9 @@ class TranslationPipeline(Pipeline):
             it is right, from 0 to 1; and "confidence", their mean. The checkpoint says how these are calibrated
             (`confidence` in generation_config.json).
         min_confidence (`float`, *optional*): The same; and sentences with less are among the "warnings".
+        tries_again (`bool`, *optional*):
+            Whether a translation that looks wrong is tried again. By default it is, unless several translations, a
+            length or samples are asked for.
         return_tensors (`bool`, defaults to `False`):
             Gives "translation_token_ids" [T], without start token and padding, instead of "translation_text". Texts
             are then not split.
@@ -148,6 +151,7 @@ class TranslationPipeline(Pipeline):
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
         return_confidence: bool = False,
         min_confidence: float | None = None,
+        tries_again: bool | None = None,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
@@ -158,6 +162,7 @@ class TranslationPipeline(Pipeline):
             "glossary": as_glossary(glossary),
             "return_confidence": return_confidence,
             "min_confidence": min_confidence,
+            "tries_again": tries_again,
         }
         dtype = torch_dtype if torch_dtype is not None else dtype
         if is_int8(dtype):
@@ -256,7 +261,9 @@ class TranslationPipeline(Pipeline):
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None,
         return_confidence: bool,
         min_confidence: float | None,
+        tries_again: bool | None,
     ) -> LongTexts:
+        is_plain = not asked.get("do_sample") and not asked.keys() & OWN_SEARCH
         calibration = Calibration.of(self.model) if return_confidence or min_confidence is not None else None
         limits = [self.tokenizer.model_max_length, getattr(self.model.config, "longest_sequence", None)]
         own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), LONGEST_SENTENCE]
@@ -267,7 +274,7 @@ class TranslationPipeline(Pipeline):
             longest=longest_sentence or min(limit for limit in own if limit),
             glossary=as_glossary(glossary),
             may_require=isinstance(self.model, VaswaniGenerationMixin),
-            tries_again=not asked.get("do_sample") and not asked.keys() & OWN_SEARCH,
+            tries_again=is_plain if tries_again is None else tries_again,
             min_confidence=min_confidence,
             scores=bool(asked.get("return_scores")),
             alignments=bool(asked.get("return_alignments")),

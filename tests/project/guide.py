@@ -43,7 +43,8 @@ def run(command: str) -> str:
         result = CliRunner().invoke(commands.app, shlex.split(command, comments=True)[1:])
         assert result.exit_code == 0, f"{command}\n{result.output}"
         return result.output
-    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=os.environ | {"PATH": path})
     assert result.returncode == 0, f"{command}\n{result.stderr}"
     return result.stdout
 
@@ -66,7 +67,6 @@ def page_as_it_is(page: str) -> str:
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with models_kept(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for page in PAGES:
             page.write_text(page_as_it_is(page.read_text(encoding="utf-8")), encoding="utf-8")

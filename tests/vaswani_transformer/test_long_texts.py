@@ -104,7 +104,7 @@ def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
 
 
 def test_the_limit_is_the_records_and_can_be_given(translate):
-    assert TextRecord.of(translate.model) == TextRecord("en", ABOUT["max_length"])
+    assert TextRecord.of(translate.model) == TextRecord("en", ABOUT["max_length"], "de")
     text = "A man rides a bicycle, a man rides a bicycle."
     assert "warnings" not in translate(text)[0]
     assert "in 2 pieces" in translate(text, longest_sentence=20)[0]["warnings"][0]
@@ -171,9 +171,10 @@ def test_who_asks_for_a_search_of_their_own_gets_it_once(translate, monkeypatch,
     monkeypatch.setattr(translate.model, "generate", lambda **inputs: asked.append(inputs) or generate(**inputs))
     [record, *_] = translate("In 1985 and 1986 zzz.", **settings)
     assert len(asked) == 1 and record["warnings"]
-    asked.clear()
-    translate("In 1985 and 1986 zzz.")
-    assert len(asked) > 1
+    for plain in ({}, {"num_return_sequences": 4, "tries_again": True}):
+        asked.clear()
+        translate("In 1985 and 1986 zzz.", **plain)
+        assert len(asked) > 1
 
 
 # Any input -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import attention, checkpoints, explore, info, rooms, translate
+from . import attention, checkpoints, explore, info, rooms, serve, translate
 
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ def vaswani(
 app.command()(translate.translate)
 app.command()(checkpoints.checkpoints)
 app.command()(info.info)
+app.command()(serve.serve)
 app.command()(explore.explore)
 app.command()(attention.attention)
 for verb in rooms.VERBS:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import web
 from . import options
 from .console import Failure, err, failures_are_messages, say
 from .rooms import install_command
@@ -68,8 +69,8 @@ def explore(
         if export is not None:
             write_copy(shelf, export, text or [])
             return
-        with listening(host, port) as listener:
-            address = f"http://{shown(host)}:{listener.getsockname()[1]}"
+        with listener_at(host, port) as listener:
+            address = web.address(host, listener)
             err.print(f"{shelf.current} is at {address} (Ctrl-C ends)")
             if browser:
                 webbrowser.open(address)  # it waits for the server, which listens already
@@ -112,19 +113,13 @@ def write_copy(shelf, folder: Path, texts: list[str]):
     say(f"{folder}: put it on a file server, or look at it with python -m http.server -d {folder}", "bold", "written")
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listener_at(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
     Raises:
-        Failure: the port is taken, or the address is not this computer's.
+        Failure: it cannot.
     """
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return web.listening(host, port)
     except OSError as error:
-        raise Failure(f"Cannot listen on {host}, port {port} ({error.strerror}): give another --port.") from error
-
-
-def shown(host: str) -> str:
-    """The address for a browser on this computer."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{host}]" if ":" in host else host
+        raise Failure(str(error)) from error

@@ -63,15 +63,22 @@ def with_texts(data: Any, translator: DocumentTranslator, keys: list[str]) -> An
     return root[0]
 
 
-def texts_in(data: Any, path: str) -> Iterator[tuple[str, Callable[[str], None], str]]:
-    """Each text with its keys, joined by points, and what puts another in its place."""
+def texts_in(data: Any, path: str, seen: set[int] | None = None) -> Iterator[tuple[str, Callable[[str], None], str]]:
+    """Each text with its keys, joined by points, and what puts another in its place.
+
+    What YAML names again by an alias is visited once: a few lines of aliases can stand for billions of texts.
+    """
+    seen = set() if seen is None else seen
+    if id(data) in seen:
+        return
+    seen.add(id(data))
     items = data.items() if isinstance(data, dict | Pairs) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items:
         here = f"{path}.{key}" if path else str(key)
         if isinstance(value, str):
             yield here, lambda text, key=key, value=value: data.__setitem__(key, as_it_was(value, text)), str(value)
         else:
-            yield from texts_in(value, here)
+            yield from texts_in(value, here, seen)
 
 
 def as_it_was(old: str, new: str) -> str:

@@ -21,6 +21,7 @@ PROPERTIES = {qn("w:pPr"), qn("w:rPr")}
 DROPPED = {qn("w:proofErr"), qn("w:lastRenderedPageBreak")}  # what Word makes anew
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 PARTS = "header", "footer", "footnotes", "endnotes"  # that have texts, besides the document itself
+MOST_BYTES = 2**28  # unpacked
 MARKS = {BREAK: "\v", TAB: "\x1c"}  # which end a line of text
 
 
@@ -31,8 +32,14 @@ def translate(content: bytes, translator: DocumentTranslator) -> bytes:
         DocumentError: it is no Word document, or a damaged one.
     """
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > MOST_BYTES:
+            raise DocumentError(f"It unpacks to {size:,} bytes; the limit is {MOST_BYTES:,}.")
         document = Document(io.BytesIO(content))
         parts = {part: root for part in document.part.package.iter_parts() if (root := root_of(part)) is not None}
+    except DocumentError:
+        raise
     except (PackageNotFoundError, zipfile.BadZipFile, KeyError, ValueError, OSError, etree.XMLSyntaxError) as error:
         raise DocumentError(f"It is no Word document, or a damaged one ({error}).") from error
     paragraphs = [p for root in [document.element, *parts.values()] for p in root.iter(PARAGRAPH)]

@@ -1,11 +1,9 @@
 """The explorer's requests and answers: checked, bounded, and for this computer's own browser only."""
 
-import ipaddress
 import mimetypes
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -14,6 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from ..web import host_of, is_loopback
 from .answers import BEAMS, model_answer, position_tensors, tensors_file
 from .opened import Shelf, UnknownCheckpoint
 from .runs import Busy, Forgotten, Refused, Runs
@@ -115,23 +114,6 @@ def add_guard(app: FastAPI, host: str):
             response = await answer(request)
         response.headers.update(HEADERS)
         return response
-
-
-def host_of(named: str) -> str:
-    """The Host header without its port, "" where it is none."""
-    try:
-        return urlsplit(f"//{named}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def problem(status: int, sentence: str) -> JSONResponse:

@@ -176,6 +176,30 @@ def test_a_file_that_is_not_what_it_says_is_refused(tmp_path, name, content, mes
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({name, output.name})
 
 
+def test_a_few_aliases_do_not_stand_for_billions_of_texts():
+    pairs = zip("abcdefghijklm", "bcdefghijklmn", strict=True)
+    lists = "".join(f"{new}: &{new} [*{old}, *{old}, *{old}, *{old}]\n" for old, new in pairs)
+    content = f'a: &a ["one two"]\n{lists}o: [*n]\n'  # n stands for 4 ** 13 texts
+    assert translated(".yaml", content) == content.replace("one two", "two one")
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.documents.word.MOST_BYTES", 1000)
+    with pytest.raises(DocumentError, match="a.docx: It unpacks to .* bytes; the limit is 1,000"):
+        translate_content(docx(), "a.docx", unchanged())
+
+
+@pytest.mark.parametrize("suffix", [".tmx", ".xlf"])
+def test_other_files_of_the_machine_are_not_read_into_a_document(tmp_path, suffix):
+    (tmp_path / "secret").write_text("from another file")
+    root = "<tmx" if suffix == ".tmx" else "<xliff"
+    entity = f'<!DOCTYPE x [<!ENTITY y SYSTEM "file://{tmp_path}/secret">]>'
+    content = EXAMPLES[suffix].replace(root, entity + root, 1)
+    content = content.replace("</source>", "&y;</source>").replace("</seg>", "&y;</seg>")
+    assert "&y;" in content
+    assert "from another file" not in translated(suffix, content, unchanged())
+
+
 def test_keys_are_for_json_and_yaml():
     with pytest.raises(DocumentError, match="only .json, .yaml, .yml have keys"):
         translated(".txt", keys=["a"])

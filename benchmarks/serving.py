@@ -1,0 +1,141 @@
+"""`vaswani serve` under load: many clients at once, against the same lines translated as a file.
+
+    python -m benchmarks.serving mini-en-de FILE.tsv.xz --clients 100 --seconds 60 \\
+        --output benchmarks/results/serving.json
+
+In each round the file's lines are first translated by the pipeline in this process, as `vaswani translate --input`
+does it, and then by the server, for the same time: every client sends a line, waits for its translation, and sends the
+next. A line is the text before the first tab.
+"""
+
+import argparse
+import http.client
+import itertools
+import json
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from vaswani_transformer.commands.translate import LINES_OF_A_FILE, load_pipeline
+
+from .measure import record
+from .precision import read_pairs
+
+
+COMMAND = [sys.executable, "-m", "vaswani_transformer", "serve", "--port", "0"]
+
+
+class Server:
+    """`vaswani serve` in a process of its own; `address` is where it listens."""
+
+    def __init__(self, checkpoint: str, threads: int | None):
+        limits = ["--threads", str(threads)] if threads else []
+        self.process = subprocess.Popen([*COMMAND, "--checkpoint", checkpoint, *limits], stderr=subprocess.PIPE)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline().decode()
+        self.address = re.findall(r"http://([\d.:]+)", line)[0]
+        self.languages = re.findall(r"(\w+)-(\w+) at", line)[0]
+
+    def memory(self) -> int:
+        """MB in use by its processes."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        files = [Path(f"/proc/{pid}/status").read_text() for pid in [self.process.pid, *children]]
+        return sum(int(re.findall(r"VmRSS:\s+(\d+)", file)[0]) for file in files) // 1000
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(120)
+
+
+class Clients:
+    """Send lines to a server from many threads; `seconds` holds how long each answer took."""
+
+    def __init__(self, server: Server, lines: list[str]):
+        self.server, self.lines = server, itertools.cycle(lines)
+        self.lock, self.seconds, self.errors = threading.Lock(), [], 0
+
+    def run(self, number: int, seconds: float) -> float:
+        """Answers a second."""
+        end = time.perf_counter() + seconds
+        threads = [threading.Thread(target=self._ask, args=(end,)) for _ in range(number)]
+        start, before = time.perf_counter(), len(self.seconds)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return (len(self.seconds) - before) / (time.perf_counter() - start)
+
+    def _ask(self, end: float):
+        connection = http.client.HTTPConnection(self.server.address, timeout=120)
+        source, target = self.server.languages
+        while (start := time.perf_counter()) < end:
+            with self.lock:
+                line = next(self.lines)
+            body = json.dumps({"q": line, "source": source, "target": target})
+            try:
+                connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                is_right = response.status == 200 and json.loads(response.read())["translatedText"] != ""
+            except (OSError, http.client.HTTPException):
+                is_right = False
+                connection.close()
+            with self.lock:
+                self.errors += not is_right
+                self.seconds.append(time.perf_counter() - start)
+        connection.close()
+
+
+def as_a_file(pipeline, lines: list[str], seconds: float) -> float:
+    """Lines a second that the pipeline translates, in the windows in which the command reads a file."""
+    start, done = time.perf_counter(), 0
+    source = itertools.cycle(lines)
+    while (passed := time.perf_counter() - start) < seconds:
+        pipeline.translate(list(itertools.islice(source, LINES_OF_A_FILE)))
+        done += LINES_OF_A_FILE
+    return done / passed if done else 0.0
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=str(__doc__).splitlines()[0])
+    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+
+    from vaswani_transformer import catalogue
+
+    lines = read_pairs(options.file, [0, 1], None)[0]
+    server = Server(options.checkpoint, options.threads)
+    pipeline = load_pipeline(catalogue.resolve(options.checkpoint), "cpu", "auto", options.threads)
+    clients, results, ratios = Clients(server, lines), [], []
+    clients.run(options.clients, 5)
+    as_a_file(pipeline, lines, 5)
+    clients.seconds.clear()
+    for number in range(1, options.rounds + 1):
+        offline = as_a_file(pipeline, lines, options.seconds)
+        served = clients.run(options.clients, options.seconds)
+        ratios.append(served / offline)
+        results.append(
+            {"round": number, "lines/s as a file": round(offline, 1), "lines/s served": round(served, 1),
+             "served / file": round(ratios[-1], 2), "server's memory, MB": server.memory()}
+        )  # fmt: skip
+    ranked = sorted(clients.seconds)
+    results.append(
+        {"served / file, median": round(statistics.median(ratios), 2), "requests": len(ranked),
+         "errors": clients.errors, "seconds until an answer, median": round(ranked[len(ranked) // 2], 2),
+         "95% within": round(ranked[int(len(ranked) * 0.95)], 2), "exit status after SIGTERM": server.stop()}
+    )  # fmt: skip
+    settings = {**vars(options), "file": options.file.name}
+    record(options.output, "python -m benchmarks.serving", settings, results)
+
+
+if __name__ == "__main__":
+    main()

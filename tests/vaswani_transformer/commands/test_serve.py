@@ -1,0 +1,65 @@
+"""`vaswani serve`: what it loads, and what is said when it cannot."""
+
+import socket
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from vaswani_transformer.commands import serve
+from vaswani_transformer.commands.console import Failure
+from vaswani_transformer.long_texts_vaswani import TextRecord
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Checkpoints that say these languages, or none."""
+    records = {"a": TextRecord("en", 100, "de"), "b": TextRecord("de", 100, "en"), "c": TextRecord()}
+    monkeypatch.setattr(serve, "load_pipeline", lambda place, *_: SimpleNamespace(text_record=records[place]))
+
+
+def test_checkpoints_are_found_by_their_languages(loaded):
+    pipelines = serve.load_pipelines([("a", None, None), ("b", None, None), ("c", "en", "fr")], ())
+    assert list(pipelines) == [("en", "de"), ("de", "en"), ("en", "fr")]
+
+
+def test_checkpoints_of_unknown_or_the_same_languages_are_refused(loaded):
+    with pytest.raises(Failure, match="c does not say which languages it is for. Say it: --checkpoint en-de=c"):
+        serve.load_pipelines([("c", None, None)], ())
+    with pytest.raises(Failure, match="Two checkpoints translate en-de: give one of them."):
+        serve.load_pipelines([("a", None, None), ("b", "en", "de")], ())
+
+
+def test_names_are_resolved_with_their_languages(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    assert serve.resolved([f"en-de={tmp_path}", "owner/name"]) == [
+        (str(tmp_path), "en", "de"),
+        ("owner/name", None, None),
+    ]
+    assert len(serve.resolved(None)) >= 3
+    with pytest.raises(Failure, match="There is no checkpoint called 'absent'"):
+        serve.resolved(["absent"])
+
+
+def test_cores_are_shared_out(monkeypatch):
+    monkeypatch.setattr(serve.os, "cpu_count", lambda: 64)
+    assert serve.default_processes("cpu") == 4 and serve.default_processes("cuda:0") == 1
+    monkeypatch.setattr(serve.os, "cpu_count", lambda: 2)
+    assert serve.default_processes("cpu") == 2
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(vaswani, folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = vaswani("serve", "--checkpoint", str(folder), "--port", port)
+    assert result.exit_code == 1 and f"Cannot listen on 127.0.0.1, port {port}" in result.stderr
+
+
+def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vaswani_transformer.serving.app", None)
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    monkeypatch.delitem(sys.modules, "vaswani_transformer.serving.app")
+    monkeypatch.delitem(sys.modules, "vaswani_transformer.serving.languages", raising=False)
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    result = vaswani("serve")
+    assert result.exit_code == 1 and "vaswani serve needs py3langid" in result.stderr and "serve" in result.stderr

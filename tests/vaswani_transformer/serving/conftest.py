@@ -1,0 +1,75 @@
+"""A server without a network, whose translators turn words round, and wait when they are told to."""
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+
+pytest.importorskip("fastapi")
+
+from fastapi.testclient import TestClient  # noqa: E402
+
+from vaswani_transformer.serving.app import Settings, create_app  # noqa: E402
+from vaswani_transformer.serving.languages import Languages  # noqa: E402
+
+
+PAIRS = ("de", "en"), ("en", "de"), ("en", "fr")
+
+
+class Turning:
+    """A worker: of each text its words turned round, and as many more as are wanted with a number before them."""
+
+    def __init__(self):
+        self.batches: list[tuple[str, list[str]]] = []  # the target language, and the texts
+        self.settings: list[dict] = []
+        self.may_go, self.has_begun, self.is_closed = threading.Event(), threading.Event(), False
+        self.may_go.set()
+
+    def translate(self, pair, texts, settings):
+        self.has_begun.set()
+        assert self.may_go.wait(10)
+        self.batches.append((pair[1], list(texts)))
+        self.settings.append(settings)
+        if "break" in texts:
+            raise RuntimeError("a secret of this machine")
+        return [[self.record(text, i) for i in range(settings.get("num_return_sequences", 1))] for text in texts]
+
+    def record(self, text: str, number: int) -> dict:
+        turned = " ".join(reversed(text.split()))
+        record = {"translation_text": f"{number} {turned}" if number else turned}
+        return record | ({"warnings": ["it is odd"]} if "odd" in text else {})
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def worker():
+    return Turning()
+
+
+@pytest.fixture
+def app_of(worker):
+    """A server with these settings."""
+    configs = {pair: SimpleNamespace(num_beams=4, alignment_head=None) for pair in PAIRS}
+    return lambda **settings: create_app(Languages(configs), [worker], Settings(**settings))
+
+
+@pytest.fixture
+def serving(app_of):
+    """A client of a server with these settings."""
+
+    @contextmanager
+    def client_of(**settings):
+        with TestClient(app_of(**settings), base_url="http://127.0.0.1:5000", raise_server_exceptions=False) as client:
+            yield client
+
+    return client_of
+
+
+@pytest.fixture
+def client(serving):
+    with serving() as client:
+        yield client

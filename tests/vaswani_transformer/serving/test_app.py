@@ -1,0 +1,310 @@
+"""What the server answers: LibreTranslate's API, and what is refused."""
+
+import json
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vaswani_transformer.documents import SUFFIXES
+
+
+ENGLISH = "The old man reads a long book in the park."
+TURNED = "park. the in book long a reads man old The"
+GERMAN = "Der alte Mann liest ein langes Buch im Park."
+
+
+def translate(client, status=200, **fields):
+    answer = client.post("/translate", json={"q": ENGLISH, "source": "en", "target": "de", **fields})
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+# Texts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_translated(client):
+    assert translate(client) == {"translatedText": TURNED}
+
+
+def test_forms_and_addresses_say_the_same_as_json(client):
+    fields = {"q": ENGLISH, "source": "en", "target": "de"}
+    assert client.post("/translate", data=fields).json() == {"translatedText": TURNED}
+    assert client.post("/translate", params=fields).json() == {"translatedText": TURNED}
+    assert client.post("/translate", data=fields | {"q": ["a b", "c d"]}).json() == {"translatedText": ["b a", "d c"]}
+    assert client.post("/translate", files={"x": b""}, data=fields).json() == {"translatedText": TURNED}
+
+
+def test_several_texts_have_several_answers(client, worker):
+    assert translate(client, q=["a b", "", "c d"]) == {"translatedText": ["b a", "", "d c"]}
+    assert worker.batches == [("de", ["a b", "", "c d"])]
+    assert translate(client, q=[]) == {"translatedText": []}
+
+
+def test_alternatives_are_other_translations(client, worker):
+    answer = translate(client, q="a b", alternatives=2)
+    assert answer == {"translatedText": "b a", "alternatives": ["1 b a", "2 b a"]}
+    assert translate(client, q=["a b"], alternatives=1)["alternatives"] == [["1 b a"]]
+    assert translate(client, q="a b", alternatives=6)["alternatives"][-1] == "6 b a"
+    assert [settings["num_beams"] for settings in worker.settings] == [4, 4, 7]
+
+
+def test_a_language_is_found(client):
+    answer = translate(client, source="auto")
+    assert answer["translatedText"] == TURNED
+    assert answer["detectedLanguage"]["language"] == "en" and answer["detectedLanguage"]["confidence"] > 90
+    answer = translate(client, source="auto", target="en", q=[GERMAN, ENGLISH])
+    assert [one["language"] for one in answer["detectedLanguage"]] == ["de", "en"]
+    assert answer["translatedText"] == [" ".join(GERMAN.split()[::-1]), ENGLISH]  # English needs no translation
+
+
+def test_a_text_that_is_clearly_in_another_language_is_refused(client):
+    answer = translate(client, 400, source="auto", q="Este es un texto en español, con varias palabras.")
+    assert answer["error"].startswith("es-de is not supported")
+
+
+def test_countries_and_capitals_do_not_matter(client):
+    assert translate(client, source="en-GB", target="DE")["translatedText"] == TURNED
+
+
+def test_html_keeps_its_elements(client):
+    answer = translate(client, q="<p>one two</p><pre>a b</pre>", format="html")
+    assert answer == {"translatedText": "<p>two one</p><pre>a b</pre>"}
+
+
+def test_what_is_to_be_said_is_said(client):
+    assert translate(client, q="an odd one")["warnings"] == ["it is odd"]
+    assert translate(client, q="<p>an odd one</p>", format="html")["warnings"] == ['"an odd one": it is odd']
+
+
+def test_the_search_is_that_of_the_one_who_serves(serving, worker):
+    with serving(search={"num_beams": 2, "length_penalty": 1.0}) as client:
+        translate(client)
+        translate(client, alternatives=1)
+        translate(client, q="<p>a b</p>", format="html")
+    assert worker.settings[:2] == [
+        {"num_beams": 2, "length_penalty": 1.0},
+        {"num_beams": 2, "length_penalty": 1.0, "num_return_sequences": 2, "tries_again": True},
+    ]
+    assert worker.settings[2]["num_beams"] == 2
+
+
+# Languages and the rest ----------------------------------------------------------------------------------------------
+
+
+def test_the_languages_are_listed(client):
+    assert client.get("/languages").json() == [
+        {"code": "en", "name": "English", "targets": ["de", "fr"]},
+        {"code": "de", "name": "German", "targets": ["en"]},
+    ]
+
+
+def test_detection_says_how_sure_it_is(client):
+    found = client.post("/detect", data={"q": GERMAN}).json()
+    assert found[0]["language"] == "de" and 90 < found[0]["confidence"] <= 100
+    assert sorted(one["language"] for one in found) == ["de", "en", "fr"]
+    spanish = client.post("/detect", json={"q": "Este es un texto en español, con varias palabras."}).json()
+    assert spanish[0]["language"] == "es"
+
+
+def test_settings_for_pages(client, serving):
+    said = client.get("/frontend/settings").json()
+    assert said["charLimit"] == 10_000 and not said["keyRequired"] and said["supportedFilesFormat"] == SUFFIXES
+    assert said["language"] == {"source": {"code": "en", "name": "English"}, "target": {"code": "de", "name": "German"}}
+    with serving(api_key="k", most_characters=5) as client:
+        said = client.get("/frontend/settings").json()
+    assert said["charLimit"] == 5 and said["keyRequired"]
+
+
+def test_health_and_metrics(client):
+    translate(client)
+    client.get("/nothing/here")
+    assert client.get("/health").json() == {"status": "ok"}
+    lines = client.get("/metrics").text.splitlines()
+    assert 'vaswani_requests_total{path="/translate",status="200"} 1.0' in lines
+    assert 'vaswani_characters_total{source="en",target="de"} 42.0' in lines
+    assert "vaswani_batch_texts_count 1.0" in lines and "vaswani_waiting_requests 0.0" in lines
+    assert not any("nothing" in line for line in lines)
+
+
+def test_the_page_and_the_page_of_the_api_load_nothing_from_elsewhere(client):
+    page = client.get("/")
+    assert "<title>Translate</title>" in page.text and "default-src 'self'" in page.headers["content-security-policy"]
+    docs = client.get("/docs").text
+    assert "https://" not in docs and client.get("/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+    schema = client.get("/openapi.json").json()["paths"]["/translate"]["post"]["requestBody"]["content"]
+    assert {"q", "source", "target", "format", "alternatives", "api_key"} == set(
+        schema["application/json"]["schema"]["properties"]
+    )
+
+
+# Documents -----------------------------------------------------------------------------------------------------------
+
+
+def send(client, name: str, content: bytes, status=200, **fields):
+    answer = client.post("/translate_file", files={"file": (name, content)}, data={"target": "de", **fields})
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_document_is_translated_and_fetched(client):
+    address = send(client, "my menu.json", b'{"title": "the odd park"}', source="en")
+    assert address["warnings"] == ['"the odd park": it is odd']
+    fetched = client.get(address["translatedFileUrl"])
+    assert fetched.json() == {"title": "park odd the"}
+    assert "filename*=utf-8''my%20menu.de.json" in fetched.headers["content-disposition"].lower()
+
+
+def test_the_language_of_a_document_is_found(client):
+    content = json.dumps({"der": ENGLISH}).encode()
+    address = send(client, "a.json", content, source="auto")["translatedFileUrl"]
+    assert client.get(address).json() == {"der": TURNED}
+    address = send(client, "a.txt", GERMAN.encode())["translatedFileUrl"]
+    assert client.get(address).text == GERMAN  # German already
+
+
+def test_a_document_of_many_texts_lets_others_pass(client, worker):
+    send(client, "a.txt", "\n".join(["a b"] * 3).encode(), source="en")
+    send(client, "a.json", json.dumps(["a b"] * 100).encode(), source="en")
+    assert [len(texts) for _, texts in worker.batches] == [1, 32, 32, 32, 4]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd.txt", "..\\..\\x.txt", "/a/b/.txt", "%2e%2e%2fx.txt", "..txt"])
+def test_names_of_documents_lead_nowhere_else(client, name):
+    answer = client.post("/translate_file", files={"file": (name, b"a b")}, data={"target": "de", "source": "en"})
+    if answer.status_code == 200:
+        address = answer.json()["translatedFileUrl"]
+        assert address.count("/") == 5 and client.get(address).text == "b a"
+    else:
+        assert answer.status_code == 400 and "unknown kind of document" in answer.json()["error"]
+    assert client.get("/download_file/../x").status_code == 404
+    assert client.get("/download_file/%2e%2e/passwd").status_code == 404
+
+
+def test_documents_that_cannot_be_translated_are_refused(client, serving):
+    assert "unknown kind of document" in send(client, "a.exe", b"", 400)["error"]
+    assert send(client, "a.json", b"{", 400, source="en")["error"].startswith("a.json: It is no JSON")
+    answer = client.post("/translate_file", data={"target": "de"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing file parameter")
+    with serving(most_file_bytes=1000) as client:
+        assert "too large" in send(client, "a.txt", b"a" * 100_000, 413)["error"]
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"q": None}, "Invalid request: q: "),
+        ({"target": "es"}, "es is not supported; this server has "),
+        ({"source": "de", "target": "fr"}, "de-fr is not supported; this server translates de-en, en-de, en-fr."),
+        ({"format": "pdf"}, "Invalid request: format: "),
+        ({"alternatives": -1}, "Invalid request: alternatives: "),
+        ({"alternatives": 100}, "Invalid request: alternatives: "),
+        ({"q": "a" * 10_001}, "Invalid request: request (10001) exceeds text limit (10000)"),
+        ({"q": ["a" * 6000] * 2}, "Invalid request: request (12000) exceeds text limit (10000)"),
+    ],
+)
+def test_bad_requests_are_refused_with_a_sentence(client, fields, message):
+    assert translate(client, 400, **fields)["error"].startswith(message)
+
+
+def test_bodies_that_are_no_requests_are_refused(client):
+    for body in (b"{", b"[1]", b"\xff", b"[" * 50_000):
+        answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400 and list(answer.json()) == ["error"], body[:10]
+    answer = client.post("/translate", content=b"")
+    assert answer.json() == {"error": "Invalid request: missing q parameter"}
+    for path in ("/translate", "/absent"):
+        assert client.get(path).status_code == 404
+
+
+def test_half_a_character_is_refused(client):
+    body = b'{"q": "a \\ud800 b", "source": "en", "target": "de"}'
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400 and "q: " in answer.json()["error"]
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
+    assert "too large" in translate(client, 413, q="a" * 1_000_000)["error"]
+
+    def pieces():  # without a length
+        for _ in range(1000):
+            yield b" " * 1000
+
+    answer = client.post("/translate", content=pieces())
+    assert answer.status_code == 413
+
+
+def test_what_goes_wrong_inside_stays_inside_and_harms_nobody_else(client, worker):
+    answer = translate(client, 500, q="break")
+    assert "secret" not in json.dumps(answer) and answer["error"].startswith("Something went wrong")
+    assert translate(client) == {"translatedText": TURNED}
+
+
+def test_a_key_is_asked_for(serving):
+    with serving(api_key="right") as client:
+        assert translate(client, 403)["error"] == "This server asks for an API key: api_key"
+        assert translate(client, 403, api_key="wrong")["error"] == "Invalid API key"
+        assert translate(client, 403, api_key="right ")["error"] == "Invalid API key"
+        assert translate(client, api_key="right") == {"translatedText": TURNED}
+        bearer = {"authorization": "Bearer right"}
+        fields = {"q": "a b", "source": "en", "target": "de"}
+        assert client.post("/translate", json=fields, headers=bearer).status_code == 200
+        assert client.post("/detect", data={"q": "a"}).status_code == 403
+        assert client.post("/translate_file", files={"file": ("a.txt", b"a")}, data={"target": "de"}).status_code == 403
+        assert client.get("/metrics").status_code == 403
+        assert client.get("/metrics", headers=bearer).status_code == 200
+        for path in ("/", "/health", "/languages", "/frontend/settings"):
+            assert client.get(path).status_code == 200
+
+
+def test_pages_of_others_and_other_names_are_refused(client, serving):
+    for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"host": "evil.example"}):
+        answer = client.post("/translate", data={"q": "a"}, headers=headers)
+        assert answer.status_code == 403 and "--origin" in answer.json()["error"], headers
+    assert client.get("/health", headers={"origin": "http://127.0.0.1:5000"}).status_code == 200
+    with serving(origins=("https://good.example",)) as client:
+        origin = {"origin": "https://good.example"}
+        answer = client.get("/health", headers=origin)
+        assert answer.headers["access-control-allow-origin"] == "https://good.example"
+        assert client.get("/health", headers={"host": "good.example"}).status_code == 200
+        asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+        assert client.options("/translate", headers=origin | asked).status_code == 200
+        assert client.get("/health", headers={"origin": "https://evil.example"}).status_code == 403
+    with serving(origins=("*",), host="0.0.0.0") as client:
+        answer = client.get("/health", headers={"origin": "https://any.example", "host": "any.example"})
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+
+# Odd input -----------------------------------------------------------------------------------------------------------
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=3)
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fields=st.dictionaries(st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key"]), VALUES))
+def test_any_fields_have_an_answer_or_an_error_in_a_sentence(client, fields):
+    body = json.dumps(fields)
+    answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (200, 400)
+    assert answer.status_code == 200 or (list(answer.json()) == ["error"] and answer.json()["error"])
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=50), source=st.sampled_from(["en", "auto"]), kind=st.sampled_from(["text", "html"]))
+def test_any_text_has_an_answer(client, text, source, kind):
+    answer = client.post("/translate", json={"q": text, "source": source, "target": "de", "format": kind})
+    assert answer.status_code == 200 or "not supported" in answer.text or "HTML" in answer.text
+
+
+def test_old_downloads_are_thrown_away(client, monkeypatch):
+    address = send(client, "a.txt", b"a b", source="en")["translatedFileUrl"]
+    later = time.time() + 31 * 60
+    monkeypatch.setattr("vaswani_transformer.serving.documents.time.time", lambda: later)
+    send(client, "b.txt", b"a b", source="en")
+    assert client.get(address).status_code == 404

@@ -1,0 +1,181 @@
+"""Requests of many: what is translated together, what waits, what is refused, and what is given up."""
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from vaswani_transformer.serving import queue as queue_module
+from vaswani_transformer.serving.queue import Busy, Queue
+
+
+DE, FR = ("en", "de"), ("en", "fr")
+
+
+@pytest.fixture
+def queue(worker):
+    queue = Queue([worker], most_waiting=4)
+    yield queue
+    worker.may_go.set()
+    queue.close()
+
+
+@pytest.fixture
+def held(queue, worker):
+    """The worker is busy with one text until `worker.may_go` is set."""
+    worker.may_go.clear()
+    queue.submit(DE, ["first"])
+    assert worker.has_begun.wait(10)
+
+
+def texts(results) -> list[str]:
+    return [record["translation_text"] for records in results.result(10) for record in records]
+
+
+def test_what_waits_is_translated_together_and_given_to_whom_it_belongs(queue, worker, held):
+    one, other = queue.submit(DE, ["a b", "c d"]), queue.submit(DE, ["e f"])
+    worker.may_go.set()
+    assert texts(one) == ["b a", "d c"] and texts(other) == ["f e"]
+    assert worker.batches == [("de", ["first"]), ("de", ["a b", "c d", "e f"])]
+
+
+def test_other_settings_and_other_languages_have_batches_of_their_own(queue, worker, held):
+    results = [
+        queue.submit(DE, ["a"]),
+        queue.submit(FR, ["b"]),
+        queue.submit(DE, ["c"], num_beams=2),
+        queue.submit(DE, ["d"]),
+    ]
+    worker.may_go.set()
+    assert [texts(result) for result in results] == [["a"], ["b"], ["c"], ["d"]]
+    assert worker.batches[1:] == [("de", ["a", "d"]), ("fr", ["b"]), ("de", ["c"])]
+    assert worker.settings[1:] == [{}, {}, {"num_beams": 2}]
+
+
+def test_a_batch_has_an_end(queue, worker, held, monkeypatch):
+    monkeypatch.setattr(queue_module, "MOST_CHARACTERS", 10)
+    results = [queue.submit(DE, [text]) for text in ("a" * 20, "b" * 6, "c" * 6, "d" * 4)]
+    worker.may_go.set()
+    for result in results:
+        result.result(10)
+    assert [len("".join(batch)) for _, batch in worker.batches] == [5, 20, 10, 6]
+
+
+def test_idle_workers_share_what_waits():
+    started, may_go, batches = threading.Barrier(3), threading.Event(), []
+
+    class Worker:
+        def translate(self, pair, texts, settings):
+            if texts[0].startswith("first"):
+                started.wait(10)
+                may_go.wait(10)
+            else:
+                batches.append(texts)
+            return [[{"translation_text": text}] for text in texts]
+
+        def close(self):
+            pass
+
+    queue = Queue([Worker(), Worker()])
+    for i in range(2):
+        queue.submit(DE, [f"first {i}"])
+    started.wait(10)
+    queue.idle += 2  # as if both had ended
+    assert len(queue) == 0
+    with queue.changed:
+        waiting = [queue_module.Job(DE, [str(i)], {}) for i in range(6)]
+        queue.waiting.extend(waiting)
+        chosen = queue._next()
+    assert [job.texts[0] for job in chosen] == ["0", "1", "2"]
+    queue.idle -= 1
+    may_go.set()
+    queue.close()
+    assert sorted(sum(batches, [])) == ["3", "4", "5"]
+
+
+def test_more_than_may_wait_are_refused(queue, worker, held):
+    waiting = [queue.submit(DE, ["a b"]) for _ in range(4)]
+    with pytest.raises(Busy, match="Too many requests are waiting"):
+        queue.submit(DE, ["e"])
+    waiting[1].cancel()  # who leaves frees a place
+    last = queue.submit(DE, ["e f"])
+    worker.may_go.set()
+    assert texts(last) == ["f e"] and texts(waiting[3]) == ["b a"]
+    assert worker.batches[1] == ("de", ["a b"] * 3 + ["e f"])
+    with pytest.raises(CancelledError):
+        waiting[1].result(1)
+
+
+def test_one_that_fails_does_not_harm_the_others(queue, worker, held):
+    results = [queue.submit(DE, [text]) for text in ("a b", "break", "c d")]
+    worker.may_go.set()
+    assert texts(results[0]) == ["b a"] and texts(results[2]) == ["d c"]
+    with pytest.raises(RuntimeError, match="a secret"):
+        results[1].result(10)
+
+
+def test_closing_finishes_what_waits(worker):
+    queue = Queue([worker])
+    worker.may_go.clear()
+    results = [queue.submit(DE, ["a b"], num_beams=i) for i in range(3)]
+    closing = threading.Thread(target=queue.close)
+    closing.start()
+    worker.may_go.set()
+    closing.join(10)
+    assert worker.is_closed and [texts(result) for result in results] == [["b a"]] * 3
+    with pytest.raises(Busy, match="about to stop"):
+        queue.submit(DE, ["a"])
+
+
+# Over HTTP -----------------------------------------------------------------------------------------------------------
+
+
+def scope_of(path: str, length: int) -> dict:
+    headers = [(b"host", b"127.0.0.1:5000"), (b"content-type", b"application/x-www-form-urlencoded")]
+    headers.append((b"content-length", str(length).encode()))
+    return {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": headers, "scheme": "http", "server": ("127.0.0.1", 5000), "client": ("127.0.0.1", 1),
+            "root_path": "", "http_version": "1.1", "asgi": {"version": "3.0"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [b"q=a&source=en&target=de", b"q=<p>a</p>&source=en&target=de&format=html"])
+def test_a_client_that_leaves_frees_its_place(app_of, worker, body):
+    app = app_of(most_waiting=1)
+    sent: list[dict] = []
+
+    async def ask(leaves: asyncio.Event):
+        pieces = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive():
+            if pieces:
+                return pieces.pop()
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        await app(scope_of("/translate", len(body)), receive, send)
+
+    async def run():
+        worker.may_go.clear()
+        never, now = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(ask(never))
+        await asyncio.to_thread(worker.has_begun.wait, 10)
+        waiting = asyncio.create_task(ask(now))
+        await asyncio.sleep(0.3)
+        await ask(never)
+        assert sent[0]["status"] == 429
+        assert dict(sent[0]["headers"])[b"retry-after"] == b"2"
+        now.set()
+        await waiting
+        last = asyncio.create_task(ask(never))
+        await asyncio.sleep(0.3)
+        worker.may_go.set()
+        await asyncio.gather(first, last)
+        statuses = [message["status"] for message in sent if message["type"] == "http.response.start"]
+        assert statuses == [429, 499, 200, 200]
+
+    asyncio.run(run())
+    assert worker.batches == [("de", ["a"]), ("de", ["a"])]
