@@ -1,31 +1,35 @@
-"""Fine-tunes a checkpoint on parallel text with transformers' Seq2SeqTrainer, and says what sacreBLEU it gained.
+"""Fine-tunes a checkpoint on one's own translations, and says what that gained on a part that was held out.
 
-python -m training.finetune --data domain.tsv --output fine-tuned
-vaswani translate --checkpoint fine-tuned "A sentence of the domain."
+vaswani finetune memory.tmx --output mine
+vaswani translate --checkpoint mine "A sentence of the same kind."
+
+The translations are a memory (.tmx, .xliff, .po), or a file of columns separated by tabs (.tsv; .xz and .gz, too).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import tempfile
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaswani_transformer.catalogue import resolve
+from vaswani_transformer import catalogue
 from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.documents.memories import Memory, is_memory, read_memory
 from vaswani_transformer.files import check_writable
 
 from .evaluate import evaluate_pairs
 from .files import whole_folder
 from .parallel_text import Pair, read_pairs
 from .recipe import Source
-from .scores import SACREBLEU
+from .scores import CHRF, SACREBLEU, likely_by_chance
 
 
 if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
@@ -33,8 +37,23 @@ if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait un
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+LEARNING_RATE, LORA_LEARNING_RATE = 5e-4, 3e-3
+PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2"]  # that a LoRA adapter changes
+LEAST_STEPS, MOST_EPOCHS = 200, 20  # of a small memory
+MOST_HELD_OUT = 500
+EXAMPLES = 3
+
+
+class Scored(NamedTuple):
+    """Translations of pairs, and their scores by name."""
+
+    scores: dict[str, dict]
+    translations: list[str]
+
+
 def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options):
     """Adam with a rate that rises and then falls linearly to 0. Label smoothing is in the model's own loss."""
+    import torch
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
     with tempfile.TemporaryDirectory() as folder:
@@ -42,18 +61,18 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Seq
             model=model,
             args=Seq2SeqTrainingArguments(
                 folder,
-                num_train_epochs=options.epochs,
+                num_train_epochs=options.epochs or epochs_for(len(pairs), options.batch_size),
                 max_steps=options.max_steps,
                 per_device_train_batch_size=options.batch_size,
                 train_sampling_strategy="group_by_length",
-                learning_rate=options.learning_rate,
+                learning_rate=options.learning_rate or (LORA_LEARNING_RATE if options.lora else LEARNING_RATE),
                 warmup_steps=0.1,
                 adam_beta2=0.98,
-                bf16=True,
+                bf16=options.device != "cpu" or torch.cpu._is_amx_tile_supported(),  # elsewhere float32 is faster
                 use_cpu=options.device == "cpu",
                 seed=options.seed,
                 save_strategy="no",
-                logging_steps=50,
+                logging_strategy="no",
                 dataloader_pin_memory=options.device != "cpu",
                 report_to="none",
             ),
@@ -65,19 +84,27 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Seq
         trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # takes the autocast off `forward`
 
 
+def epochs_for(pairs: int, batch_size: int) -> int:
+    """3 for a memory of many pairs, more for a small one."""
+    return min(MOST_EPOCHS, max(3, math.ceil(LEAST_STEPS * batch_size / pairs)))
+
+
 def normalised(text: str) -> str:
     """What near duplicates share: the words, without case, punctuation and the values of numbers."""
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
     return re.sub(r"\d+", "0", " ".join(words)) or text
 
 
-def split(pairs: Sequence[Pair], held_out: int, seed: int) -> tuple[list[Pair], list[Pair]]:
+def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[Pair], list[Pair]]:
     """(pairs to train on, `held_out` pairs to test on): no source or target of one, once normalised, is in the other.
+
+    By default a tenth is held out, 500 at most.
 
     Raises:
         ValueError: too few pairs.
     """
     pairs = list(dict.fromkeys(pairs))
+    held_out = min(MOST_HELD_OUT, len(pairs) // 10) if held_out is None else held_out
     random.Random(seed).shuffle(pairs)
     test: dict[str, Pair] = {}
     for pair in pairs:
@@ -86,17 +113,27 @@ def split(pairs: Sequence[Pair], held_out: int, seed: int) -> tuple[list[Pair], 
         test.setdefault(normalised(pair[0]), pair)
     targets = {normalised(target) for _, target in test.values()}
     training = [p for p in pairs if normalised(p[0]) not in test and normalised(p[1]) not in targets]
-    if len(test) < held_out or not training:
+    if len(test) < held_out or not held_out or not training:
         raise ValueError(f"{len(pairs):,} different pairs are too few to hold out {held_out:,} and train on others.")
     return training, list(test.values())
 
 
-def run(
-    options: argparse.Namespace,
-    adapt: Callable[[PreTrainedModel], torch.nn.Module] = lambda model: model,
-    finish: Callable[[torch.nn.Module], torch.nn.Module] = lambda model: model,
-) -> dict:
-    """Loads, adapts, scores, trains, scores, and saves what `finish` makes of the model; returns what it recorded."""
+def read(path: Path, options: argparse.Namespace) -> Memory:
+    """The pairs of a memory or of a file of columns, and their languages as far as they are known."""
+    if is_memory(path):
+        return read_memory(path, options.source, options.target)
+    columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
+    pairs = read_pairs(Source(path=str(path), tags=options.tag or [], **columns))
+    return Memory(pairs, options.source, options.target)
+
+
+def checkpoint_for(memory: Memory) -> str:
+    """The one that ships for the memory's languages."""
+    return catalogue.for_language(memory.target_language or "de", memory.source_language)
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Loads, scores, trains, scores, and saves; returns what it recorded."""
     import torch
     from transformers import set_seed
 
@@ -109,94 +146,197 @@ def run(
 
     if options.device == "auto":
         options.device = "cuda" if torch.cuda.is_available() else "cpu"
-    source = resolve(options.checkpoint)
     check_device(options.device)
     check_writable(options.output)
+    memory = read(options.memory, options)
+    source = catalogue.resolve(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
     look_on_hub(source)
     keep_freed_memory()
     set_seed(options.seed)
     # Fused attention has a slow backward pass for sentences on a CPU.
     attention = "eager" if options.device == "cpu" else "sdpa"
-    columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
-    pairs = read_pairs(Source(path=str(options.data), tags=options.tag or [], **columns))
     base, tokenizer = load(source, torch.float32, attn_implementation=attention)
     base.to(options.device)
-    lengths = ([len(ids) for ids in tokenizer(list(pair))["input_ids"]] for pair in pairs)
-    pairs = [p for p, both in zip(pairs, lengths, strict=True) if all(2 <= n <= options.max_length for n in both)]
+    pairs = not_too_long(memory.pairs, tokenizer, options.max_length)
     training, test = split(pairs, options.held_out, options.seed)
-    model = adapt(base)
+    sets = {"held out": test}
+    if options.other:
+        sets[options.other.name] = read(options.other, options).pairs
+    model = with_adapter(base, options.rank) if options.lora or options.adapter else base
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    print(f"{len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)
+    name = Path(source).name
+    print(f"{name}: {len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)
 
-    before = evaluate_pairs(base, tokenizer, test)[0][SACREBLEU]
-    print(f"sacreBLEU before: {before['value']:.2f}", flush=True)
+    before = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}
     start = time.perf_counter()
     train(model, tokenizer, training, options)
     minutes = (time.perf_counter() - start) / 60
-    after = evaluate_pairs(base, tokenizer, test)[0][SACREBLEU]  # adapters are in its layers
-    print(f"sacreBLEU after:  {after['value']:.2f}  {after['signature']}", flush=True)
+    after = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}  # adapters included
+    gains = {name: gain(pairs, before[name], after[name]) for name, pairs in sets.items()}
+    for name, figures in gains.items():
+        print_gain(name, figures)
+    print_examples(test, before["held out"].translations, after["held out"].translations)
 
     record = {
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
-        "pairs": {"training": len(training), "held_out": len(test)},
+        "checkpoint": Path(source).name,
+        "pairs": {"training": len(training), "held_out": len(test), "left out": len(memory.pairs) - len(pairs)},
         "trained_weights": trained,
         "minutes": round(minutes, 2),
         "threads": torch.get_num_threads(),
-        "sacreBLEU": {"before": before["value"], "after": after["value"], "signature": after["signature"]},
+        "gains": gains,
     }
     with whole_folder(options.output) as folder:
-        finish(model).save_pretrained(folder)
+        (model.merge_and_unload() if options.lora and not options.adapter else model).save_pretrained(folder)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
-        (folder / "fine_tuning.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_json(folder / "fine_tuning.json", record)
+        if not options.adapter:
+            write_json(folder / "about.json", describe(folder, options, source, memory, base.num_parameters()))
+    print(f"\nvaswani translate --checkpoint {options.output}" if not options.adapter else f"\n{options.output}")
     return record
 
 
-def make_parser(module: str, description: str, learning_rate: float) -> argparse.ArgumentParser:
+def not_too_long(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, most: int) -> list[Pair]:
+    """Those with 2 to `most` tokens on either side."""
+    lengths = ([len(ids) for ids in tokenizer(list(pair))["input_ids"]] for pair in pairs)
+    return [pair for pair, both in zip(pairs, lengths, strict=True) if all(2 <= n <= most for n in both)]
+
+
+def with_adapter(model: PreTrainedModel, rank: int) -> torch.nn.Module:
+    """The model with a LoRA adapter (Hu et al. 2021, arXiv 2106.09685), which alone is trained."""
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    lora = LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=rank, lora_alpha=2 * rank, target_modules=PROJECTIONS)
+    return get_peft_model(model, lora)
+
+
+# What was gained -----------------------------------------------------------------------------------------------------
+
+
+def gain(pairs: Sequence[Pair], before: Scored, after: Scored) -> dict[str, Any]:
+    """Each score before and after, and how likely such a difference is by chance."""
+    references = [reference for _, reference in pairs]
+    chances = likely_by_chance(before.translations, after.translations, references)
+    figures: dict[str, Any] = {
+        name: {
+            "before": before.scores[name]["value"],
+            "after": after.scores[name]["value"],
+            "p": chances[name],
+            "signature": after.scores[name]["signature"],
+        }
+        for name in (SACREBLEU, CHRF)
+    }
+    same = {
+        when: round(100 * sum(a == b for a, b in zip(scored.translations, references, strict=True)) / len(pairs), 1)
+        for when, scored in (("before", before), ("after", after))
+    }
+    return figures | {"as in the memory, %": same}
+
+
+def print_gain(name: str, figures: dict[str, Any]):
+    print(f"\n{name:<22} before   after")
+    for score, values in figures.items():
+        change = values["after"] - values["before"]
+        chance = f"  p = {values['p']:.3f}" if "p" in values else ""
+        print(f"{score:<22} {values['before']:6.1f}  {values['after']:6.1f}  ({change:+.1f}){chance}")
+
+
+def print_examples(pairs: Sequence[Pair], before: Sequence[str], after: Sequence[str]):
+    """The first few of the held-out texts whose translation is another one now."""
+    changed = [(pair, a, b) for pair, a, b in zip(pairs, before, after, strict=True) if a != b]
+    for (source, reference), old, new in changed[:EXAMPLES]:
+        print(f"\n  source  {source}\n  before  {old}\n  after   {new}\n  memory  {reference}")
+
+
+# What is saved -------------------------------------------------------------------------------------------------------
+
+
+def describe(folder: Path, options: argparse.Namespace, source: str, memory: Memory, parameters: int) -> dict[str, Any]:
+    """The new checkpoint's about.json, after that of the one it comes from; see `catalogue.Checkpoint`."""
+    base = catalogue.read_about(Path(source))
+    known = base.to_dict() if base else {"licence": "", "max_length": options.max_length, "trained_on": []}
+    known |= {"source_language": memory.source_language} if memory.source_language else {}
+    known |= {"target_language": memory.target_language} if memory.target_language else {}
+    return {
+        "source_language": "",
+        "target_language": "",
+        **{name: value for name, value in known.items() if name not in ("path", "scores")},
+        "name": options.output.resolve().name,
+        "parameters": parameters,
+        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+        "domain": options.memory.name,
+        "trained_on": [*known["trained_on"], options.memory.name],
+    }
+
+
+def write_json(path: Path, content: dict[str, Any]):
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"python -m training.{module}",
-        description=description.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        prog="vaswani finetune",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--checkpoint", default="mini-en-de", help="a shipped one's name, a folder or a Hub id")
-    parser.add_argument("--data", type=Path, required=True, help="a file of columns separated by tabs; .xz and .gz too")
-    parser.add_argument("--source-column", type=whole_number_or_zero, default=0)
-    parser.add_argument("--target-column", type=whole_number_or_zero, default=1)
+    parser.add_argument("memory", type=Path, help="your translations: .tmx, .xliff, .xlf, .po, or columns between tabs")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new folder")
     parser.add_argument(
-        "--tag-column", type=whole_number_or_zero, help="with --tag: only lines whose tag is one of these"
+        "--checkpoint",
+        help="a shipped one's name, a folder or a Hub id; by default the shipped one for the memory's languages",
     )
-    parser.add_argument("--tag", nargs="+")
-    parser.add_argument(
-        "--held-out", type=whole_number_or_zero, default=500, help="pairs to score before and after, not trained on"
+    parser.add_argument("--from", dest="source", metavar="LANGUAGE", help="such as en, if the memory has several")
+    parser.add_argument("--to", dest="target", metavar="LANGUAGE", help="such as de, if the memory has several")
+    parser.add_argument("--other", type=Path, metavar="FILE", help="text of another kind, to see what is forgotten")
+
+    columns = parser.add_argument_group("columns, counted from 0")
+    columns.add_argument("--source-column", type=whole_number_or_zero, default=0, metavar="N")
+    columns.add_argument("--target-column", type=whole_number_or_zero, default=1, metavar="N")
+    columns.add_argument(
+        "--tag-column", type=whole_number_or_zero, metavar="N", help="with --tag: only lines whose tag is one of these"
     )
-    parser.add_argument(
-        "--max-length", type=whole_number, default=100, help="of either side, in tokens; longer pairs are left"
+    columns.add_argument("--tag", nargs="+")
+
+    training = parser.add_argument_group("training")
+    training.add_argument("--lora", action="store_true", help="train a LoRA adapter, and put it into the weights")
+    training.add_argument("--adapter", action="store_true", help="train a LoRA adapter, and save it alone, for peft")
+    training.add_argument("--rank", type=whole_number, default=16, help="of the adapter (default: 16)")
+    training.add_argument(
+        "--held-out", type=whole_number, metavar="N",
+        help=f"pairs to score before and after, not trained on (default: a tenth, {MOST_HELD_OUT} at most)",
+    )  # fmt: skip
+    training.add_argument(
+        "--max-length", type=whole_number, default=100, metavar="N",
+        help="of either side, in tokens; longer pairs are left out (default: 100)",
+    )  # fmt: skip
+    training.add_argument(
+        "--epochs",
+        type=float,
+        help=f"default: 3, of a small memory more, for {LEAST_STEPS} steps, {MOST_EPOCHS} at most",
     )
-    parser.add_argument("--epochs", type=float, default=3)
-    parser.add_argument("--max-steps", type=int, default=-1, help="instead of --epochs")
-    parser.add_argument("--batch-size", type=whole_number, default=128, help="sentences")
-    parser.add_argument("--learning-rate", type=float, default=learning_rate)
-    parser.add_argument("--seed", type=int, default=2017)
-    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one")
-    parser.add_argument("--output", type=Path, required=True, help="a new folder")
+    training.add_argument("--max-steps", type=int, default=-1, metavar="N", help="instead of --epochs")
+    training.add_argument("--batch-size", type=whole_number, default=128, metavar="N", help="pairs (default: 128)")
+    training.add_argument(
+        "--learning-rate", type=float, help=f"default: {LEARNING_RATE}, of an adapter {LORA_LEARNING_RATE}"
+    )
+    training.add_argument("--seed", type=int, default=2017)
+    training.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one")
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+def main(arguments: Sequence[str] | None = None):
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if bool(options.tag) != (options.tag_column is not None):
         parser.error("--tag needs --tag-column, and the other way round")
-    if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):
-        stop(
-            parser, ValueError(f"{options.output} already exists and is not empty. Choose another name, or delete it.")
-        )
-    return options
-
-
-def main(arguments: Sequence[str] | None = None):
-    parser = make_parser("finetune", __doc__, learning_rate=5e-4)
-    options = parse(parser, arguments)
+    options.lora = options.lora or options.adapter
     try:
+        if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):
+            raise ValueError(f"{options.output} already exists and is not empty. Choose another name, or delete it.")
         run(options)
     except (OSError, ValueError) as error:
         stop(parser, error)

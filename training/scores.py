@@ -66,6 +66,18 @@ def measure(metric, translations: Sequence[str], references: Sequence[str], resa
     return {"value": recorded["score"], **known, "signature": signature}
 
 
+def likely_by_chance(
+    before: Sequence[str], after: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES
+) -> dict[str, float]:
+    """For sacreBLEU and chrF the p of the paired bootstrap (Koehn 2004): how often chance makes such a difference."""
+    from sacrebleu.significance import PairedTest
+
+    systems = [("before", list(before)), ("after", list(after))]
+    metrics = {metric.__name__: metric(references=[list(references)]) for metric in (sacrebleu.BLEU, sacrebleu.CHRF)}
+    _, (_, *results) = (part.values() for part in PairedTest(systems, metrics, None, "bs", resamples)())
+    return {name: result[1].p_value for name, result in zip((SACREBLEU, CHRF), results, strict=True)}
+
+
 def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
     """What Moses' multi-bleu.perl computes of tokenised text."""
     metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)

@@ -143,19 +143,25 @@ def split_revision(source: str) -> tuple[str, str | None]:
     return repo_id, revision or None
 
 
-def for_language(target_language: str) -> str:
-    """The folder of the shipped checkpoint that translates into `target_language`.
+def for_language(target_language: str, source_language: str | None = None) -> str:
+    """The folder of the shipped checkpoint that translates into `target_language`, from a given language or any.
 
     Of several, one for all kinds of text goes before one for a domain, then the larger before the smaller.
 
     Raises:
         ValueError: there is none; the message says which languages there are.
     """
-    candidates = [about for about in shipped() if about.target_language == target_language.lower()]
+    candidates = [
+        about
+        for about in shipped()
+        if about.target_language == target_language.lower() and source_language in (None, about.source_language)
+    ]
     if not candidates:
-        languages = ", ".join(sorted({about.target_language for about in shipped()})) or "none"
+        origin = "" if source_language is None else f" from {source_language!r}"
+        kinds = {about.languages if source_language else about.target_language for about in shipped()}
+        languages = ", ".join(sorted(kinds)) or "none"
         raise ValueError(
-            f"None of the included checkpoints translates into {target_language!r} (only {languages}). "
+            f"None of the included checkpoints translates{origin} into {target_language!r} (only {languages}). "
             "To use another model, give its folder or Hub id with --checkpoint."
         )
     return str(max(candidates, key=lambda about: (not about.domain, about.parameters)).path)

@@ -23,6 +23,7 @@ from vaswani_transformer import commands
 
 
 PAGES = sorted(Path(__file__).parents[2].glob("docs/guide/*.md"))
+ANY = "...\n"
 BLOCK = re.compile(r"```(console|python)\n(.*?)```\n", re.DOTALL)
 
 
@@ -50,8 +51,22 @@ def run(command: str) -> str:
 
 
 def shown(code: str) -> str:
-    """A block of commands with what they print."""
-    return "".join(f"$ {command}\n{run(command)}" for command in re.findall(r"^\$ (.*)$", code, re.MULTILINE))
+    """A block of commands with what they print; "..." below a command stands for that."""
+    entries = re.split(r"^\$ (.*)\n", code, flags=re.MULTILINE)[1:]
+    found = ((command, wanted, run(command)) for command, wanted in zip(entries[::2], entries[1::2], strict=True))
+    return "".join(f"$ {command}\n{ANY if wanted == ANY else output}" for command, wanted, output in found)
+
+
+def memory() -> str:
+    """A small translation memory, in TMX, for the page on fine-tuning."""
+    colours = {"red": "rote", "blue": "blaue", "green": "grüne", "old": "alte", "new": "neue", "small": "kleine"}
+    things = {"valve": "Ventil", "pump": "Pumpe", "hose": "Schlauch", "filter": "Filter", "lamp": "Leuchte"}
+    pairs = [(f"Check the {a} {b}.", f"{colours[a]} {things[b]} prüfen.") for a in colours for b in things]
+    entries = [
+        f'<tu><tuv xml:lang="en"><seg>{source}</seg></tuv><tuv xml:lang="de"><seg>{target}</seg></tuv></tu>'
+        for source, target in pairs
+    ]
+    return f'<tmx version="1.4"><header srclang="en"/><body>{"".join(entries)}</body></tmx>'
 
 
 def printed(code: str) -> str:
@@ -68,5 +83,6 @@ def page_as_it_is(page: str) -> str:
 
 if __name__ == "__main__":
     with models_kept(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("memory.tmx").write_text(memory(), encoding="utf-8")
         for page in PAGES:
             page.write_text(page_as_it_is(page.read_text(encoding="utf-8")), encoding="utf-8")

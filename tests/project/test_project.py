@@ -168,11 +168,12 @@ def test_folder_does_not_import_the_other_folders(room):
 
 
 def test_every_file_of_the_library_is_used():
-    """By the library itself, or by the folders that it is for; tests do not count."""
+    """By the library itself, by the folders that it is for, or as a program; tests do not count."""
     folders = [PACKAGE, *(ROOT / room for room in ROOMS)]
     paths = [path for folder in folders for path in folder.rglob("*.py")]
     used = {part for path in paths for name in imports(path) for part in name.split(".")}
-    assert [path for path in PACKAGE.rglob("*.py") if path.stem not in {*used, "__init__", "__main__"}] == []
+    unused = [path for path in PACKAGE.rglob("*.py") if path.stem not in {*used, "__init__", "__main__"}]
+    assert [path for path in unused if '__name__ == "__main__"' not in path.read_text(encoding="utf-8")] == []
 
 
 # What must not be in the repository ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +13,10 @@ from tiny_checkpoint import tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from training import finetune, finetune_lora
+from training import finetune
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.commands import app
+from vaswani_transformer.documents.memories import Memory
 
 
 COLOURS = {"red": "rote", "old": "alte", "long": "lange", "blue": "blaue", "new": "neue"}
@@ -36,7 +38,7 @@ def data(tmp_path_factory):
 
 def arguments(data, output, *more):
     return [
-        "--checkpoint", str(tiny_checkpoint()), "--data", str(data), "--output", str(output), "--held-out", "8",
+        str(data), "--checkpoint", str(tiny_checkpoint()), "--output", str(output), "--held-out", "8",
         "--tag", "ours", "--tag-column", "2", "--batch-size", "16", "--device", "cpu", *map(str, more),
     ]  # fmt: skip
 
@@ -47,6 +49,11 @@ def translations(model, sentences=("two red dogs in the forest", "two new cows i
     return tokenizer.batch_decode(model.eval().generate(**inputs), skip_special_tokens=True)
 
 
+def gained(facts) -> float:
+    figures = facts["gains"]["held out"]["sacreBLEU"]
+    return figures["after"] - figures["before"]
+
+
 def record(output):
     return json.loads((output / "fine_tuning.json").read_text(encoding="utf-8"))
 
@@ -55,8 +62,8 @@ def test_fine_tuning_gains_and_is_saved_as_a_checkpoint(data, tmp_path):
     output = tmp_path / "fine-tuned"
     finetune.main(arguments(data, output, "--max-steps", 120, "--learning-rate", 0.01))
     facts = record(output)
-    assert facts["pairs"] == {"training": 92, "held_out": 8}
-    assert facts["sacreBLEU"]["after"] > facts["sacreBLEU"]["before"] + 20
+    assert facts["pairs"] == {"training": 92, "held_out": 8, "left out": 0}
+    assert gained(facts) > 20
     model = AutoModelForSeq2SeqLM.from_pretrained(output)
     assert isinstance(model, VaswaniForConditionalGeneration) and model.dtype == torch.float32
     [first, second] = translations(model)
@@ -65,18 +72,59 @@ def test_fine_tuning_gains_and_is_saved_as_a_checkpoint(data, tmp_path):
     assert shown.exit_code == 0 and shown.stdout.strip() == first
 
 
+def test_a_memory_is_learned_from(tmp_path, capsys):
+    """A TMX file: the checkpoint knows its languages afterwards, and every command takes it."""
+    entry = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv></tu>'
+    pairs = [
+        (f"two {c} {a} in the {p}", f"zwei {COLOURS[c]} {ANIMALS[a]} im {PLACES[p]}")
+        for c, a, p in itertools.product(COLOURS, ANIMALS, PLACES)
+    ]
+    memory, output = tmp_path / "memory.tmx", tmp_path / "mine"
+    body = "".join(entry.format(*pair) for pair in pairs)
+    memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{body}</body></tmx>', encoding="utf-8")
+    (tmp_path / "other.tsv").write_text("a\tb\nc\td\n", encoding="utf-8")
+    finetune.main(
+        [str(memory), "--checkpoint", str(tiny_checkpoint()), "--output", str(output), "--max-steps", "20",
+         "--batch-size", "16", "--device", "cpu", "--other", str(tmp_path / "other.tsv")]
+    )  # fmt: skip
+    facts, about = record(output), json.loads((output / "about.json").read_text(encoding="utf-8"))
+    assert facts["pairs"] == {"training": 90, "held_out": 10, "left out": 0}
+    assert set(facts["gains"]) == {"held out", "other.tsv"}
+    figures = facts["gains"]["held out"]["chrF"]
+    assert figures["after"] > figures["before"] and 0 < figures["p"] <= 1
+    assert (about["name"], about["source_language"], about["target_language"]) == ("mine", "en", "de")
+    assert about["trained_on"][-1] == about["domain"] == "memory.tmx" and "scores" not in about
+    out = capsys.readouterr().out
+    assert "90 pairs to train" in out and "10 held out" in out and "  memory  zwei " in out
+    shown = CliRunner().invoke(app, ["translate", "--to", "de", "--checkpoint", str(output), "two red dogs"])
+    assert shown.exit_code == 0, shown.output
+
+
+def test_a_small_memory_is_read_more_often():
+    assert [finetune.epochs_for(pairs, 128) for pairs in (300, 2000, 8500, 9000, 10**6)] == [20, 13, 4, 3, 3]
+
+
+def test_the_shipped_checkpoint_for_the_memorys_languages_is_taken():
+    chosen = [
+        Path(finetune.checkpoint_for(Memory([], *pair))).name for pair in ((None, None), ("de", "en"), ("en", "fr"))
+    ]
+    assert chosen == ["mini-en-de", "mini-de-en", "mini-en-fr"]
+    with pytest.raises(ValueError, match="from 'es' into 'de' .only de → en"):
+        finetune.checkpoint_for(Memory([], "es", "de"))
+
+
 @pytest.fixture(scope="module")
 def adapters(data, tmp_path_factory):
     """(adapter, the same merged)"""
     outputs = [tmp_path_factory.mktemp("lora") / name for name in ("adapter", "merged")]
-    for output, more in zip(outputs, ([], ["--merge"]), strict=True):
-        finetune_lora.main(arguments(data, output, "--max-steps", 80, "--learning-rate", 0.03, "--rank", 4, *more))
+    for output, kind in zip(outputs, ("--adapter", "--lora"), strict=True):
+        finetune.main(arguments(data, output, "--max-steps", 80, "--learning-rate", 0.03, "--rank", 4, kind))
     return outputs
 
 
 def test_an_adapter_gains_and_leaves_the_model_as_it_is(adapters):
     facts = record(adapters[0])
-    assert facts["sacreBLEU"]["after"] > facts["sacreBLEU"]["before"] + 5
+    assert gained(facts) > 5
     base = AutoModelForSeq2SeqLM.from_pretrained(tiny_checkpoint(), dtype=torch.float32)
     assert facts["trained_weights"] < base.num_parameters() / 2
     assert not (adapters[0] / "model.safetensors").exists()
@@ -132,7 +180,6 @@ def test_different_texts_stay_different(one, other):
     [
         (["--held-out", "500"], "100 different pairs are too few"),
         (["--checkpoint", "no-such"], "no-such"),
-        (["--data", "missing.tsv"], "missing.tsv"),
         (["--target-column", "7"], "has 3 columns; column 7 is needed"),
         (["--output", "."], "already exists and is not empty"),
     ],

@@ -51,9 +51,9 @@ STATUS_1 = [
     ("train pairs.yaml --output one.txt", "Cannot write one.txt/model: one.txt is a file, not a folder."),
     ("train pairs.yaml --output run", "absent.tsv. The folder of the data is given with --data."),
     ("average mean.safetensors absent", "No such file or folder: absent."),
-    ("finetune --data pairs.tsv --output .", ". already exists and is not empty. Choose another name, or delete it."),
-    ("finetune --data pairs.tsv --output new --device gpu", "There is no device 'gpu'"),
-    ("finetune --data absent.tsv --output new --device cpu", "absent.tsv."),
+    ("finetune pairs.tsv --output .", ". already exists and is not empty. Choose another name, or delete it."),
+    ("finetune pairs.tsv --output new --device gpu", "There is no device 'gpu'"),
+    ("finetune absent.tsv --output new --device cpu", "absent.tsv."),
 ]
 USAGE = [
     ("evaluate mini-en-de --source one.txt", "--source needs --reference, and the other way round"),
@@ -110,7 +110,7 @@ assert "torch" not in sys.modules
 
 
 def test_help_does_not_wait_for_torch(request):
-    names = "train evaluate recipe grid tokenizer average release finetune finetune_lora likelihood user_lines".split()
+    names = "train evaluate recipe grid tokenizer average release finetune likelihood user_lines".split()
     program = [sys.executable, "-c", HELP, *(f"training.{name}" for name in names), "conversion.__main__"]
     done = subprocess.run(program, cwd=request.config.rootpath, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`vaswani train`, `evaluate`, `convert` and `publish`: hand their arguments to the rooms that do the work.
+"""`vaswani train`, `finetune`, `evaluate`, `convert` and `publish`: hand their arguments to the rooms that do the work.
 
 An installed wheel holds the rooms inside the package, as `vaswani_transformer.training` and
 `vaswani_transformer.conversion`; in a clone they are the folders beside it. Their packages come with the extras
@@ -34,6 +34,7 @@ class Verb:
 
 VERBS = [
     Verb("train", "training.train", "train", "Train a model from scratch by a recipe, or resume an interrupted run."),
+    Verb("finetune", "training.finetune", "train", "Fine-tune a checkpoint on your own translations (a memory)."),
     Verb("evaluate", "training.evaluate", "train", "Score a model on test sets: sacreBLEU, chrF and the paper's BLEU."),
     Verb("convert", "conversion.__main__", "convert", "Convert a checkpoint from another toolkit, or to a runtime."),
     Verb("publish", "conversion.__main__", "convert", "Publish a model on the Hugging Face Hub.", ("publish",)),

@@ -151,9 +151,10 @@ def resolved(names: list[str] | None) -> list[tuple[str, str | None, str | None]
     """
     found = []
     for name in names or [about.name for about in catalogue.shipped() if not about.domain]:
-        source, target, place = re.fullmatch(r"(?:([a-z]{2,3})-([a-z]{2,3})=)?(.+)", name, re.DOTALL).groups()
+        given = re.match(r"([a-z]{2,3})-([a-z]{2,3})=", name)
+        source, target = (given[1], given[2]) if given else (None, None)
         try:
-            found.append((catalogue.resolve(place), source, target))
+            found.append((catalogue.resolve(name[given.end() :] if given else name), source, target))
         except ValueError as error:
             raise Failure(str(error)) from error
     return found
