@@ -132,6 +132,16 @@ def checkpoint_for(memory: Memory) -> str:
     return catalogue.for_language(memory.target_language or "de", memory.source_language)
 
 
+def check_languages(source: str, memory: Memory, name: str):
+    """Raises ValueError for a memory of other languages than the checkpoint's."""
+    about = catalogue.read_about(Path(source))
+    if about is None:
+        return
+    source_language, target_language = memory.source_language or "?", memory.target_language or "?"
+    if source_language not in ("?", about.source_language) or target_language not in ("?", about.target_language):
+        raise ValueError(f"{name} has {source_language} → {target_language}, and {about.name} {about.languages}.")
+
+
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Loads, scores, trains, scores, and saves; returns what it recorded."""
     import torch
@@ -150,6 +160,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     check_writable(options.output)
     memory = read(options.memory, options)
     source = catalogue.resolve(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
+    check_languages(source, memory, options.memory.name)
     look_on_hub(source)
     keep_freed_memory()
     set_seed(options.seed)

@@ -182,6 +182,7 @@ def test_different_texts_stay_different(one, other):
         (["--checkpoint", "no-such"], "no-such"),
         (["--target-column", "7"], "has 3 columns; column 7 is needed"),
         (["--output", "."], "already exists and is not empty"),
+        (["--to", "fr"], "domain.tsv has ? → fr, and tiny-en-de en → de."),
     ],
 )
 def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):

@@ -150,6 +150,8 @@ def interrupt(number: int, path: str, with_signal: int):
                 left.clear()
                 os.kill(os.getpid(), with_signal)
 
+    if with_signal == signal.SIGINT:  # which programs that a shell has started in the background ignore
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.addaudithook(watch)
 
 

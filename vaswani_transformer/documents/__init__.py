@@ -65,6 +65,8 @@ def translate_content(content: bytes, name: str, translator: DocumentTranslator,
             f"{name} is not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}). Convert it first, "
             "e.g. with `iconv -f latin1 -t utf-8`."
         ) from error
+    except RecursionError as error:
+        raise DocumentError(f"{name}: Its parts stand too deeply in each other.") from error
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error
 

@@ -33,6 +33,8 @@ class QueuedPipeline:
         self, texts: Sequence[str], batch_size: int | None, progress: Callable[[int], object] | None, **settings: Any
     ) -> Records:
         """Raises Busy if no text of the document has been taken, and CancelledError when it is withdrawn."""
+        # Without what is off by default, as others ask who may share a batch.
+        settings = {name: value for name, value in settings.items() if value is not False}
         records: Records = []
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             self.asked = self._submit(texts[start : start + TEXTS_AT_ONCE], settings)

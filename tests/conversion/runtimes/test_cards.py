@@ -57,7 +57,10 @@ def run_snippet(folder, tmp_path) -> str:
     return result.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("runtime", "library"), [(ctranslate2, "ctranslate2"), (onnx, "onnxruntime")])
+EXPORTS = [(ctranslate2, "ctranslate2"), pytest.param(onnx, "onnxruntime", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(("runtime", "library"), EXPORTS)
 def test_the_snippet_of_an_export_translates(checkpoint, tmp_path, runtime, library):
     runtime.export(str(checkpoint), tmp_path / "out")
     assert run_snippet(tmp_path / "out", tmp_path) == TARGET

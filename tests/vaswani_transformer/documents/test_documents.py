@@ -163,6 +163,8 @@ def test_word_documents_keep_formats_with_their_words():
         ("a.xlf", b"<a>", "a.xlf: It cannot be read"),
         ("a.tmx", b"Hello", "a.tmx: It cannot be read"),
         ("a.po", b"", "a.po: It has no texts"),
+        ("a.html", b"<b>" * 3000 + b"x", "a.html: Its parts stand too deeply in each other."),
+        ("a.md", b"*" * 3000 + b"x" + b"*" * 3000, "a.md: Its parts stand too deeply"),
         ("a.md", b"\xff", "a.md is not UTF-8 (byte 0xff at position 0)"),
     ],
 )
