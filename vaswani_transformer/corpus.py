@@ -41,16 +41,9 @@ class Shard:
         return Path(folder) / f"shard-{self.number:06}.jsonl"
 
     def texts(self) -> list[str]:
-        """Raises ValueError for text that is not UTF-8."""
         with open(self.file, "rb") as file:
             file.seek(self.begin)
-            found = [file.readline() for _ in range(self.lines)]
-        try:
-            return [line.decode().rstrip("\r\n") for line in found]
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{self.file} is not UTF-8 (in the {self.lines:,} lines from {self.line:,} on): convert it first."
-            ) from error
+            return [file.readline().decode().rstrip("\r\n") for _ in range(self.lines)]
 
 
 def plan(files: Sequence[Path], lines: int) -> list[Shard]:
@@ -58,13 +51,15 @@ def plan(files: Sequence[Path], lines: int) -> list[Shard]:
 
     Raises:
         OSError: a file cannot be read.
+        ValueError: it is not UTF-8.
     """
     shards: list[Shard] = []
     first = 1
     for path in files:
         with open(path, "rb") as file:
             begin = inside = 0
-            for line in file:
+            for number, line in enumerate(file, 1):
+                check_text(line, path, number)
                 if inside == 0:
                     begin = file.tell() - len(line)
                 inside += 1
@@ -77,11 +72,19 @@ def plan(files: Sequence[Path], lines: int) -> list[Shard]:
     return shards
 
 
+def check_text(line: bytes, path: Path, number: int):
+    """Now, and not after days in a worker."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 (line {number:,}). Convert it first.") from error
+
+
 class Corpus:
     """A folder with the plan of what is translated, and what has been.
 
     Raises:
-        ValueError: the folder holds another corpus.
+        ValueError: the folder holds another corpus, or a file is not UTF-8.
         OSError: a file cannot be read or written.
     """
 
@@ -151,8 +154,8 @@ def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], 
     import ray
 
     missing = corpus.missing()
-    done = sum(shard.lines for shard in corpus.shards) - sum(shard.lines for shard in missing)
     total = sum(shard.lines for shard in corpus.shards)
+    done = total - sum(shard.lines for shard in missing)
     if not missing:
         return
     if not ray.is_initialized():

@@ -84,17 +84,18 @@ def test_another_corpus_is_not_mixed_in(file, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("absent", None, "absent"), ("latin", b"caf\xe9\n", "latin is not UTF-8 (in the 1 lines from 1 on)")],
+    [("absent", None, "absent"), ("latin", b"tea\ncaf\xe9\n", "latin is not UTF-8 (line 2). Convert it first.")],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
     pytest.importorskip("ray")
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    monkeypatch.setattr(corpus, "translate", lambda work, *_: [shard.texts() for shard in work.missing()])
+    monkeypatch.setattr(corpus, "translate", None)  # nothing is begun
     with pytest.raises(SystemExit, match="1"):
         corpus.main([str(path), "--output", str(tmp_path / "out")])
     assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
 
 
 CLUSTER = """
