@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from .muon import Float32Muon
 from .recipe import Optimisation
 
 
@@ -51,7 +52,8 @@ def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim
     )
     if not matrices:
         return [adam]
-    muon = torch.optim.Muon(
+    kind = torch.optim.Muon if recipe.precision == "bfloat16" else Float32Muon
+    muon = kind(
         [parameters[name] for name in parameters if name in matrices],
         weight_decay=0.0,
         adjust_lr_fn="match_rms_adamw",

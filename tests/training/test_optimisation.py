@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import kl_div
 
+from training.muon import Float32Muon, orthogonal
 from training.optimisation import build_optimisers, divergence, learning_rate
 from training.recipe import Optimisation
 
@@ -46,6 +47,44 @@ def test_adam_is_the_papers_and_muon_takes_the_matrices_inside_the_layers(tiny_m
     inside = {name for name in parameters if "layers." in name and name.endswith("weight") and "norm" not in name}
     assert {name for name in parameters if id(parameters[name]) in of_muon} == inside
     assert muon.defaults["weight_decay"] == 0
+
+
+def test_muon_in_float32_takes_the_steps_of_torchs():
+    """Over several steps, of matrices of both shapes; torch's rounds to bfloat16, whose 8 bits are the tolerance."""
+    torch.manual_seed(0)
+    weights = [torch.randn(24, 64), torch.randn(64, 24), torch.randn(32, 32)]
+    moved = {}
+    for kind in (torch.optim.Muon, Float32Muon):
+        parameters = [torch.nn.Parameter(weight.clone()) for weight in weights]
+        muon = kind(parameters, lr=0.1, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(4):
+            for parameter in parameters:
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+            muon.step()
+        moved[kind] = [parameter.detach() - weight for parameter, weight in zip(parameters, weights, strict=True)]
+    for ours, theirs in zip(moved[Float32Muon], moved[torch.optim.Muon], strict=True):
+        assert (ours - theirs).norm() < 0.03 * theirs.norm()
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (20, 70), (70, 20)])
+def test_orthogonal_brings_singular_values_near_one(shape):
+    """And keeps singular vectors: what is left is the polynomial of each singular value, found here one by one."""
+    torch.manual_seed(0)
+    matrix, (a, b, c) = torch.randn(shape), (3.4445, -4.775, 2.0315)
+    left, values, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+    values = values / values.norm()
+    for _ in range(5):
+        values = a * values + b * values**3 + c * values**5
+    found = orthogonal(matrix, (a, b, c), 5, 1e-7).double()
+    torch.testing.assert_close(found, left @ values.diag() @ right, atol=1e-4, rtol=0)
+    assert values.min() > 0.3 and values.max() < 1.3
+
+
+def test_muon_is_torchs_where_the_recipe_is_bfloat16(tiny_model):
+    for precision, kind in (("float32", Float32Muon), ("bfloat16", torch.optim.Muon)):
+        _, muon = build_optimisers(tiny_model(), Optimisation(optimiser="muon", precision=precision))
+        assert type(muon) is kind
 
 
 def test_divergence_is_the_mean_of_both_of_kullback_and_leibler():
