@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None):
     )
     parser.add_argument("name", nargs="?", choices=[*EXPERIMENTS, "report"], metavar="NAME", help="table3, heads, ...")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipes' paths start from")
-    parser.add_argument("--work", type=Path, help="the folder of the runs")
+    parser.add_argument("--work", type=Path, help="the folder of the runs, where some are trained")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time; they share the CPU's threads")
     options = parser.parse_args(arguments)
     if options.name is None:
@@ -46,10 +46,9 @@ def main(arguments: list[str] | None = None):
     signal.signal(signal.SIGTERM, interrupt)
     try:
         if options.name != "report":
-            if options.work is None:
-                parser.error("--work is missing: the folder in which runs are kept")
             module = import_module(f".{options.name}", __package__)
-            record(options.name, module.run(Lab(options.data.absolute(), options.work.absolute(), options.jobs)))
+            lab = Lab(options.data.absolute(), options.work and options.work.absolute(), options.jobs)
+            record(options.name, module.run(lab))
         write_report()
     except ExperimentError as error:
         sys.exit(f"{parser.prog}: {error}")

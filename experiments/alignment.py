@@ -1,6 +1,6 @@
 """Word alignment: which head of the decoder looks at the word that it translates.
 
-    pip install "vaswani-transformer[align]"; python -m experiments alignment --data DATA --work RUNS
+    pip install "vaswani-transformer[align]"; python -m experiments alignment --data DATA
 
 Question: which head of cross-attention tells best which source word a target word translates, and how good is that
 beside a tool made for it?

@@ -1,6 +1,6 @@
 """Table 2 of the paper: quality against the cost of training.
 
-    python -m experiments cost --work RUNS
+    python -m experiments cost
 
 Question: "at a fraction of the training cost". The paper estimates floating-point operations "by multiplying the
 training time, the number of GPUs used, and an estimate of the sustained single-precision floating-point capacity of

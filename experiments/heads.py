@@ -1,6 +1,6 @@
 """Heads: which a model needs, how many can go, and what they do.
 
-    python -m experiments heads --data DATA --work RUNS
+    python -m experiments heads --data DATA
 
 Question: multi-head attention "allows the model to jointly attend to information from different representation
 subspaces at different positions" (section 3.2.2). Does a trained model need all of its heads? Michel et al. 2019 (arXiv

@@ -57,7 +57,7 @@ class Lab:
     """Where an experiment finds its data and leaves its runs."""
 
     data: Path
-    work: Path
+    work: Path | None  # of the runs; None where nothing is to be trained
     jobs: int = 1  # runs at a time
 
     def path(self, name: str) -> Path:
@@ -69,6 +69,18 @@ class Lab:
         if not (self.data / name).exists():
             raise ExperimentError(f"There is no {self.data / name}. The folder of the data is given with --data.")
         return self.data / name
+
+    def folder(self, name: str) -> Path:
+        """The folder of an experiment's runs, made if it is missing.
+
+        Raises:
+            ExperimentError: where runs are kept was not said.
+        """
+        if self.work is None:
+            raise ExperimentError("--work is missing: the folder in which runs are kept.")
+        folder = self.work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """Sources and targets of a tab-separated .xz file of the data."""
@@ -90,8 +102,7 @@ class Lab:
         Raises:
             ExperimentError: it was stopped, or a run failed for another reason.
         """
-        folder = self.work / name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self.folder(name)
         grid: dict[str, Any] = {"recipe": str(ROOM / "recipes" / f"{recipe}.yaml"), "set": list(settings)}
         grid |= {"seeds": list(seeds), "runs": {run: {"set": own} for run, own in runs.items()}}
         (folder / "grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Table 1 of the paper: what a layer costs.
 
-    python -m experiments layers --work RUNS
+    python -m experiments layers
 
 Question: Table 1 says that self-attention takes O(n^2 d), recurrence O(n d^2) and convolution O(k n d^2) operations for
 n tokens of width d, so that "self-attention layers are faster than recurrent layers when the sequence length n is

@@ -8,8 +8,8 @@ all: without any, the decoder still sees an order through its mask, the encoder 
 
 Design: recipes/documentation.yaml, no side longer than 40 tokens, trained with sinusoids, with learned positions (rows
 beyond the 40th stay as they were drawn), and with none; two seeds each. Tested on held-out documentation and news by
-the length of the longer side, on the loss of a token and on greedy translations: sacreBLEU, and how long they are
-beside the reference.
+the length of the longer side, on the loss of a token, with intervals over seeds and sentences, and on greedy
+translations: sacreBLEU, and how long they are beside the reference.
 """
 
 from functools import partial
@@ -22,6 +22,7 @@ from vaswani_transformer import translate_texts
 from vaswani_transformer.loading import load, load_tokenizer
 
 from . import figures
+from .intervals import Design, Interval, differences
 from .lab import Lab, Run
 from .tables import Column, markdown
 
@@ -64,8 +65,17 @@ def run(lab: Lab) -> dict[str, Any]:
             of_group = losses[indices].sum(axis=0)
             own = {"encoding": run.row, "seed": run.seed, "length": group, "loss": round(of_group[0] / of_group[1], 4)}
             results.append({**own, **translated[group]})
-    counts = {group: {"pairs": len(i), "tokens": int(losses[i, 1].sum())} for group, i in chosen.items()}
-    return {"groups": counts, "translated": TRANSLATED, "results": results}
+    every = {name: np.concatenate(of_run) for name, of_run in nats.items()}
+    losses = np.array([[every[run.name] for run in runs if run.row == encoding] for encoding in ENCODINGS])
+    about = {group: beside_sinusoids(losses[:, :, indices]) for group, indices in chosen.items()}
+    return {"groups": about, "translated": TRANSLATED, "results": results}
+
+
+def beside_sinusoids(losses: np.ndarray) -> dict[str, Any]:
+    """Of nats and tokens [encodings, seeds, N, 2] of pairs of a length: how many, and intervals of the differences."""
+    tokens = losses[0, 0, :, 1]
+    found = differences(Design(list(ENCODINGS), losses[..., 0], tokens), "sinusoidal")
+    return {"pairs": len(tokens), "tokens": int(tokens.sum())} | {name: one.rounded() for name, one in found.items()}
 
 
 def scores(run: Run, pairs: list[tuple[str, str]], chosen: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
@@ -98,7 +108,7 @@ def finding(found: dict[str, Any]) -> str:
         losses, words = means(found, encoding, "loss"), means(found, encoding, "words_of_reference")
         parts.append(
             f"{encoding}: {losses[seen]:.2f} nats a token at {names[seen]} tokens, {losses[-2]:.2f} at {names[-2]} and "
-            f"{losses[-1]:.2f} {names[-1]}, where translations have {words[-1]:.0%} of the reference's words"
+            f"{losses[-1]:.2f} at {names[-1]}, where translations have {words[-1]:.0%} of the reference's words"
         )
     return f"Trained to {SEEN} tokens. " + "; ".join(parts) + "."
 
@@ -127,5 +137,16 @@ def report(found: dict[str, Any]) -> str:
         axes.set(title=title, xlabel="tokens of the longer side; left of the line: seen in training")
     axes.legend()
     figure = figures.save(drawn, "length", "Loss and length of translations against the length of sentences")
-    text = "Mean of the seeds; words: of the translations, beside those of the references."
-    return "\n\n".join([figure, markdown(columns, lines), text])
+    others = list(ENCODINGS)[1:]
+    differing = [
+        {columns[0].name: name, **{one: str(Interval(*of_group[one])) for one in others}}
+        for name, of_group in found["groups"].items()
+    ]
+    parts = [
+        figure,
+        "Mean of the seeds; words: of the translations, beside those of the references.",
+        markdown(columns, lines),
+        "What the loss of a token is beyond that with sinusoids, with intervals of 95%:",
+        markdown([columns[0], *(Column(one, right=True) for one in others)], differing),
+    ]
+    return "\n\n".join(parts)

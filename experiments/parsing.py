@@ -59,7 +59,7 @@ def read_trees(path: Path) -> list[Tree]:
 
 def write_pairs(trees: dict[str, list[Tree]], folder: Path):
     """The trees as training reads them: sentence and symbols, a file for each part and linearisation."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for name, linearise in LINEARISATIONS.items():
         for part, of_part in trees.items():
             lines = (f"{sentence(tree)}\t{' '.join(linearise(tree))}\n" for tree in of_part)
@@ -187,7 +187,7 @@ def parse(
 
 def run(lab: Lab) -> dict[str, Any]:
     trees = {part: read_trees(lab.path(f"craft_treebank/{part}.mrg.xz")) for part in PARTS}
-    folder = lab.work / "parsing" / "data"
+    folder = lab.folder("parsing") / "data"
     write_pairs(trees, folder)
     settings = {
         name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"]

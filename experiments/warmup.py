@@ -20,8 +20,8 @@ import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
-from . import figures
-from .lab import Lab
+from . import figures, table3
+from .lab import Lab, recorded
 
 
 TITLE = "Warm-up and the place of the LayerNorm"
@@ -100,7 +100,10 @@ def finding(found: dict[str, Any]) -> str:
 
 
 def report(found: dict[str, Any]) -> str:
-    return draw(maps(found), found["gradients"])
+    text = "One run a cell; a dash where the loss was no longer finite."
+    if table := recorded("table3"):
+        text += f" With another seed a loss changes by some {table3.chance(table):.3f} (standard deviation in Table 3)."
+    return "\n\n".join([draw(maps(found), found["gradients"]), text])
 
 
 def draw(losses: dict[str, np.ndarray], gradients: dict[str, dict[str, list[float]]]) -> str:
