@@ -8,6 +8,7 @@ cluster (RAY_ADDRESS, or `ray job submit`) the files and the folder must be wher
 """
 
 import argparse
+import codecs
 import json
 import logging
 import os
@@ -41,9 +42,13 @@ class Shard:
         return Path(folder) / f"shard-{self.number:06}.jsonl"
 
     def texts(self) -> list[str]:
+        """The lines without their ends; a byte order mark at the start of the file is dropped."""
         with open(self.file, "rb") as file:
             file.seek(self.begin)
-            return [file.readline().decode().rstrip("\r\n") for _ in range(self.lines)]
+            lines = [file.readline() for _ in range(self.lines)]
+        if self.begin == 0:
+            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+        return [line.decode().rstrip("\r\n") for line in lines]
 
 
 def plan(files: Sequence[Path], lines: int) -> list[Shard]:

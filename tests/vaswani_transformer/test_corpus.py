@@ -30,18 +30,21 @@ def file(tmp_path):
 
 @given(
     st.lists(
-        st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=9),
+        st.lists(st.text(st.characters(exclude_characters="\n\ufeff", exclude_categories=["Cs"])), max_size=9),
         min_size=1,
         max_size=3,
     ),
     st.integers(1, 4),
+    st.booleans(),
 )
 @settings(deadline=None, max_examples=50)
-def test_shards_hold_every_line_once_and_in_order(tmp_path_factory, files, size):
+def test_shards_hold_every_line_once_and_in_order(tmp_path_factory, files, size, marked):
+    """A file may begin with a byte order mark, which is none of its text."""
     folder = tmp_path_factory.mktemp("files")
     paths = [folder / str(i) for i in range(len(files))]
     for path, lines in zip(paths, files, strict=True):
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+        encoding = "utf-8-sig" if marked and lines else "utf-8"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding=encoding, newline="")
     shards = plan(paths, size)
     texts = [text for shard in shards for text in shard.texts()]
     assert texts == [line.rstrip("\r") for lines in files for line in lines]
