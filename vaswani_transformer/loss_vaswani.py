@@ -11,38 +11,36 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     The arithmetic is in float32 (in float64 for such logits) but goes through a block of rows at a time, so that
     half-precision logits are never copied whole to float32, and no [N, V] tensor of log-probabilities is kept for the
-    backward pass.
+    backward pass, which computes them again.
     """
 
     ROWS = 64
 
     @staticmethod
     def forward(ctx, logits, labels, on: float, off: float):
-        vocab_size, dtype = logits.shape[-1], torch.promote_types(logits.dtype, torch.float32)
-        losses, log_totals = [], []
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        losses = []
         rows = SmoothedCrossEntropy.ROWS
         for block, label in zip(logits.split(rows), labels.split(rows), strict=True):
-            block = block.to(dtype)
-            log_total = block.logsumexp(dim=-1)
-            # -sum_v q(v) log p(v), with log p(v) = logit(v) - log_total, as a term of the label and one of all tokens
-            loss = (on - off) * (log_total - block.gather(-1, label.unsqueeze(-1)).squeeze(-1))
+            log_p = block.log_softmax(dim=-1, dtype=dtype)
+            # the sum over v as a term of the label and, where there is smoothing, one of all tokens
+            loss = (off - on) * log_p.gather(-1, label.unsqueeze(-1)).squeeze(-1)
             if off:
-                loss += off * (vocab_size * log_total - block.sum(dim=-1))
+                loss -= off * log_p.sum(dim=-1)
             losses.append(loss)
-            log_totals.append(log_total)
-        ctx.save_for_backward(logits, labels, torch.cat(log_totals))
+        ctx.save_for_backward(logits, labels)
         ctx.on, ctx.off = on, off
         return torch.cat(losses)
 
     @staticmethod
     def backward(ctx, grad_losses):
-        logits, labels, log_totals = ctx.saved_tensors
+        logits, labels = ctx.saved_tensors
         grads = torch.empty_like(logits)
         rows = SmoothedCrossEntropy.ROWS
-        for grad, block, label, log_total, grad_loss in zip(
-            *(x.split(rows) for x in (grads, logits, labels, log_totals, grad_losses)), strict=True
+        for grad, block, label, grad_loss in zip(
+            *(x.split(rows) for x in (grads, logits, labels, grad_losses)), strict=True
         ):
-            step = (block.to(log_total.dtype) - log_total.unsqueeze(-1)).exp_().sub_(ctx.off)
+            step = block.softmax(dim=-1, dtype=grad_losses.dtype).sub_(ctx.off)
             # p(v) - q(v), where q(v) is `on` at the label and `off` elsewhere: `off` is subtracted above, the rest here
             step.scatter_add_(-1, label.unsqueeze(-1), step.new_full((len(label), 1), ctx.off - ctx.on))
             grad.copy_(step.mul_(grad_loss.unsqueeze(-1)))
