@@ -32,12 +32,14 @@ def release_weights(run: Path, checkpoint: Path):
     from transformers import AutoTokenizer
 
     from vaswani_transformer import VaswaniForConditionalGeneration
+    from vaswani_transformer.remote_code import remove_code
 
     from .data import remove_padding
 
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
+        remove_code(folder)  # the package has it, and publishing adds it
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

@@ -53,6 +53,7 @@ AUTO_MAP = {
     "AutoModel": name_of(VaswaniModel),
     "AutoModelForSeq2SeqLM": name_of(VaswaniForConditionalGeneration),
 }
+NAMES_OF_CODE = ("auto_map", "custom_pipelines")  # in config.json
 TOKENIZER_AUTO_MAP = {"AutoTokenizer": [name_of(VaswaniTokenizer), None]}
 
 
@@ -78,6 +79,19 @@ def copy_code(folder: str | Path):
     if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
         write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings})
         shutil.copyfile(package / TOKENIZER_FILE, folder / TOKENIZER_FILE)
+
+
+def remove_code(folder: str | Path):
+    """Takes away the code that `save_pretrained` put into a folder, and its name; beside the package it is not needed.
+
+    Raises:
+        FileNotFoundError: `folder` holds no config.json.
+    """
+    folder = Path(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    write_json(folder / "config.json", {name: config[name] for name in config if name not in NAMES_OF_CODE})
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: dict):

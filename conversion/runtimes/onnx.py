@@ -33,6 +33,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.remote_code import NAMES_OF_CODE
 
 from ..options import ConversionError, Options
 from ..parity.samples import padded, sample_ids
@@ -79,7 +80,7 @@ def export(checkpoint: str, out: Path):
     with exported_folder(out, checkpoint, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
         write_graphs(model, folder)
         settings = model.config.to_diff_dict()
-        for name in ("auto_map", "custom_pipelines"):  # they name code, which is not in this folder
+        for name in NAMES_OF_CODE:  # which is not in this folder
             settings.pop(name, None)
         (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         model.generation_config.save_pretrained(folder)

@@ -224,6 +224,8 @@ def test_released_weights_are_half_as_large_and_load_whole(tmp_path):
     assert (model.generation_config.num_beams, model.generation_config.length_penalty) == (4, 0.6)
     assert translate(model, AutoTokenizer.from_pretrained(tmp_path / "out"), SOURCES) == TARGETS
     assert (tmp_path / "out" / "training.json").is_file()
+    assert not list((tmp_path / "out").glob("*.py"))  # publishing adds the code
+    assert "auto_map" not in json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
 
 
 def test_release_names_what_is_not_there(run, tmp_path):

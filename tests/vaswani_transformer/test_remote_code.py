@@ -123,6 +123,8 @@ def test_copied_code_makes_a_bare_folder_whole(tmp_path):
     assert json.loads((bare / "config.json").read_text()) == config
     for name in remote_code.FILES:
         assert (bare / name).read_bytes() == (original / name).read_bytes()
+    remote_code.remove_code(bare)
+    assert not list(bare.glob("*.py")) and json.loads((bare / "config.json").read_text()) == kept
 
 
 def test_copied_code_holds_the_tokenizers_where_it_is_ours(tmp_path):
