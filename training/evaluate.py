@@ -308,9 +308,14 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
 
 
 def command_line(arguments: argparse.Namespace) -> str:
-    """The command that gives these scores again, without the folders of this machine."""
+    """The command that gives these scores again, without the folders of this machine and where results were written."""
     data, words = str(arguments.data), []
-    for word in arguments.words:
+    given = iter(arguments.words)
+    for word in given:
+        if word.partition("=")[0] in ("--output", "--hypotheses"):
+            if "=" not in word:
+                next(given)
+            continue
         path = Path(word)
         words.append("DATA" if word == data else path.name if path.is_absolute() else word)
     return shlex.join(["python", "-m", "training.evaluate", *words])

@@ -181,8 +181,11 @@ def title(source: dict) -> str:
 
 
 def hardware(training: dict) -> str:
-    count = training["processes"]
-    return f"{training['device']}, {count} process{'es' if count > 1 else ''} of {training['threads']} threads"
+    processes, threads = training["processes"], training["threads"]
+    return (
+        f"{training['device']}, {processes} process{'es' if processes > 1 else ''} "
+        f"of {threads} thread{'s' if threads > 1 else ''}"
+    )
 
 
 def is_score(value: object) -> bool:
