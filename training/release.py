@@ -34,8 +34,15 @@ def release_weights(run: Path, checkpoint: Path):
     from vaswani_transformer import VaswaniForConditionalGeneration
     from vaswani_transformer.remote_code import remove_code
 
+    from .checkpoint import checkpoints, step_of
     from .data import remove_padding
 
+    finished, saved = read_json(run / "model" / "training.json").get("steps"), checkpoints(run)
+    if finished and saved and step_of(saved[-1]) > finished:
+        raise ValueError(
+            f"{run / 'model'} is of step {finished:,}, and the run went on to {step_of(saved[-1]):,}. "
+            "Give the same training command again: it ends the run and writes the model anew."
+        )
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)

@@ -65,7 +65,7 @@ class TranslationPipeline(Pipeline):
 
     ```python
     translate = TranslationPipeline(model=model, tokenizer=tokenizer)
-    translate("A man is riding a bicycle.")  # [{"translation_text": "Ein Mann fährt Fahrrad."}]
+    translate("A man is riding a bicycle.")  # [{"translation_text": "Ein Mann fährt mit dem Fahrrad."}]
     translate(["One.", "Two."], batch_size=2)  # [{"translation_text": "Eins."}, {"translation_text": "Zwei."}]
     ```
 

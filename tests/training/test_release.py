@@ -228,6 +228,18 @@ def test_released_weights_are_half_as_large_and_load_whole(tmp_path):
     assert "auto_map" not in json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
 
 
+def test_a_model_that_its_run_has_left_behind_is_not_released(tmp_path):
+    """A finished run that was given more steps still holds the model of its first end."""
+    shutil.copytree(tiny_checkpoint(), tmp_path / "run" / "model")
+    (tmp_path / "run" / "model" / "training.json").write_text('{"steps": 20}')
+    (tmp_path / "run" / "checkpoint-0000020").mkdir()
+    release_weights(tmp_path / "run", tmp_path / "out")
+    (tmp_path / "run" / "checkpoint-0000030").mkdir()
+    with pytest.raises(ValueError, match="of step 20, and the run went on to 30"):
+        release_weights(tmp_path / "run", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_release_names_what_is_not_there(run, tmp_path):
     status, _, err = run(release, "card", tmp_path, tmp_path)
     assert status == 1 and "training.json" in err
