@@ -115,8 +115,8 @@ def test_a_footprint_is_that_of_a_process_of_its_own(tmp_path, monkeypatch):
 
 def test_shortlists_are_measured_on_real_sentences(tmp_path):
     shutil.copytree(checkpoint_path("mini-en-de"), tmp_path / "model")
-    tokens = torch.ones(8192, 1)
-    Shortlist(tokens, torch.arange(8192)).save_pretrained(tmp_path / "model")
+    size = json.loads((tmp_path / "model" / "config.json").read_text())["vocab_size"]
+    Shortlist(torch.ones(size, 1), torch.arange(size)).save_pretrained(tmp_path / "model")
     (tmp_path / "set.tsv").write_text("A dog.\tEin Hund.\nIt is NASA.\tDas ist NASA.\n", encoding="utf-8")
     options = ["--dtypes", "float32", "--beams", "1", "--rounds", "1", "--output", str(tmp_path / "out.json")]
     shortlist.main([str(tmp_path / "model"), f"two={tmp_path}/set.tsv", *options])
