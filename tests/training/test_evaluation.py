@@ -1,5 +1,6 @@
 """`python -m training.evaluate`: test sets are translated and scored, and what is wrong is said first."""
 
+import argparse
 import gzip
 import json
 import lzma
@@ -49,6 +50,13 @@ def test_pairs_can_be_evaluated_between_two_steps_of_training(loaded, num_beams,
 
 
 # The command ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", [["--output", "out.json", "--hypotheses", "folder"], ["--output=out.json"], []])
+def test_the_recorded_command_is_without_the_folders_of_this_machine(output, tmp_path):
+    words = [str(tmp_path / "model"), *output, "--data", str(tmp_path)]
+    arguments = argparse.Namespace(words=words, data=tmp_path)
+    assert evaluate.command_line(arguments) == "python -m training.evaluate model --data DATA"
 
 
 def test_each_kind_of_test_set_is_scored(run, tmp_path):
