@@ -1,4 +1,4 @@
-"""A run's course as points, for curve.json in a released checkpoint: `vaswani explore` draws them.
+"""A run's course: points for curve.json in a released checkpoint, which `vaswani explore` draws, and rows of its card.
 
 Each point has "step", and "train_loss", "validation_loss" and "bleu", None where they were not recorded.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 FIGURES = {"loss": "train_loss", "validation_loss": "validation_loss", "validation_bleu": "bleu"}
 SCORES = {"validation loss": "validation_loss", "sacreBLEU of Multi30k val, greedy": "bleu"}
+VALIDATIONS = {"validation_loss": ("loss", 2), "validation_bleu": ("greedy sacreBLEU", 1)}  # and decimals
 MOST = 200  # points that a picture needs
 
 
@@ -37,3 +38,28 @@ def curve_of_growth(runs: list[dict]) -> list[dict]:
             figures = {SCORES[name]: value for name, value in run["scores"].items() if name in SCORES}
             points.append(point(run["steps"], **figures))
     return points
+
+
+def growth_of_log(log: Path) -> list[dict]:
+    """RUN/log.jsonl -> the runs of growth.json: at each validation, the loss and greedy sacreBLEU of every set."""
+    runs: dict[int, dict] = {}
+    minutes = 0.0
+    for line in log.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        step, minutes = record["step"], record.get("minutes", minutes)
+        if scores := validation_scores(record):
+            run = runs.setdefault(step, {"what": "this run", "steps": step, "hours": 0.0, "scores": {}})
+            run["hours"] = round(minutes / 60, 1)
+            run["scores"] |= scores
+    return [runs[step] for step in sorted(runs)]
+
+
+def validation_scores(record: dict) -> dict[str, float]:
+    """A line of a log -> {"loss, newstest2013": 3.37, ...}: of several sets each, not the mean of all."""
+    scores = {}
+    for key, (label, digits) in VALIDATIONS.items():
+        sets = {name.removeprefix(f"{key}/"): record[name] for name in record if name.startswith(f"{key}/")}
+        if key in record:
+            for name, value in (sets or {"validation": record[key]}).items():
+                scores[f"{label}, {name.split(',')[0]}"] = round(value, digits)
+    return scores

@@ -2,6 +2,7 @@
 
 python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, curves
 python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
+python -m training.release growth RUN FACTS --limited-by "time: ..."    # how the scores grew, for the card
 python -m training.release card CHECKPOINT FACTS     # README.md and about.json in the checkpoint
 """
 
@@ -15,7 +16,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from vaswani_transformer.command_line import stop
 
-from .curve import curve_of_growth, curve_of_log
+from .curve import curve_of_growth, curve_of_log, growth_of_log
 from .files import whole_file, whole_folder
 from .scores import CHRF, SACREBLEU
 
@@ -112,6 +113,13 @@ def write_card(checkpoint: Path, facts: Path):
     # A template's conditions leave blank lines behind.
     text = re.sub(r"\n{3,}", "\n\n", str(card)).rstrip()
     write_text(checkpoint / "README.md", text)
+
+
+def write_growth(run: Path, facts: Path, limited_by: str):
+    """growth.json, from the run's log and a sentence on what limited it; see `read_growth`."""
+    growth = {"runs": growth_of_log(run / "log.jsonl"), "limited_by": limited_by}
+    facts.mkdir(parents=True, exist_ok=True)
+    write_text(facts / "growth.json", json.dumps(growth, indent=2, ensure_ascii=False))
 
 
 def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> dict:
@@ -271,6 +279,10 @@ def main(arguments: list[str] | None = None):
     weights = commands.add_parser("weights", help="RUN/model -> CHECKPOINT")
     weights.add_argument("run", type=Path)
     weights.add_argument("checkpoint", type=Path)
+    growth = commands.add_parser("growth", help="RUN/log.jsonl -> FACTS/growth.json")
+    growth.add_argument("run", type=Path)
+    growth.add_argument("facts", type=Path, help="the folder for growth.json")
+    growth.add_argument("--limited-by", required=True, metavar="TEXT", help="what kept the scores from growing on")
     card = commands.add_parser("card", help="recorded facts -> README.md and about.json")
     card.add_argument("checkpoint", type=Path)
     card.add_argument("facts", type=Path, help="the folder that holds scores.json")
@@ -278,6 +290,8 @@ def main(arguments: list[str] | None = None):
     try:
         if arguments.command == "weights":
             release_weights(arguments.run, arguments.checkpoint)
+        elif arguments.command == "growth":
+            write_growth(arguments.run, arguments.facts, arguments.limited_by)
         else:
             write_card(arguments.checkpoint, arguments.facts)
     except (OSError, ValueError) as error:

@@ -2,7 +2,7 @@
 
 import json
 
-from training.curve import MOST, curve_of_growth, curve_of_log
+from training.curve import MOST, curve_of_growth, curve_of_log, growth_of_log
 
 
 def test_a_log_gives_a_point_for_each_step_with_what_was_recorded(tmp_path):
@@ -39,4 +39,22 @@ def test_of_recorded_growth_only_the_runs_own_steps_count():
     assert curve_of_growth(runs) == [
         {"step": 1000, "train_loss": None, "validation_loss": 2.0, "bleu": None},
         {"step": 2000, "train_loss": None, "validation_loss": None, "bleu": 31.0},
+    ]
+
+
+def test_a_log_gives_a_row_of_growth_for_each_validation_with_every_set(tmp_path):
+    lines = [
+        {"step": 50, "loss": 4.0, "minutes": 3.0},
+        {"step": 100, "loss": 3.0, "minutes": 30.0},
+        {"step": 100, "validation_loss": 2.5, "validation_loss/news, all": 2.456, "validation_loss/Own": 2.6},
+        {"step": 100, "validation_bleu": 10.0, "validation_bleu/news, all": 9.96, "validation_bleu/Own": 11.0},
+        {"step": 150, "loss": 2.9, "minutes": 45.0},
+        {"step": 200, "validation_loss": 2.0},
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    first = {"loss, news": 2.46, "loss, Own": 2.6, "greedy sacreBLEU, news": 10.0, "greedy sacreBLEU, Own": 11.0}
+    assert growth_of_log(log) == [
+        {"what": "this run", "steps": 100, "hours": 0.5, "scores": first},
+        {"what": "this run", "steps": 200, "hours": 0.8, "scores": {"loss, validation": 2.0}},
     ]
