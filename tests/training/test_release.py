@@ -182,6 +182,14 @@ def test_growth_names_what_is_wrong(tmp_path):
     assert read_growth(tmp_path / "absent.json") is None
 
 
+def test_the_growth_of_a_run_comes_from_its_log(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"step": 9, "minutes": 90.0}\n{"step": 9, "validation_loss": 2.5}\n')
+    release.main(["growth", str(tmp_path), str(tmp_path / "facts"), "--limited-by", "Time."])
+    growth = read_growth(tmp_path / "facts" / "growth.json")
+    assert growth["runs"] == [{"what": "this run", "steps": 9, "hours": 1.5, "scores": {"loss, validation": 2.5}}]
+    assert growth["limited_by"] == "Time."
+
+
 def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(card):
     training = {**TRAINING, "device": "NVIDIA H100", "processes": 2, "training_pairs": None}
     training["recipe"] = {**TRAINING["recipe"], "initial": "mini-en-de"}
