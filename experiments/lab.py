@@ -6,6 +6,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 import yaml
 
+from vaswani_transformer.files import whole_file
 from vaswani_transformer.machine import processor
 
 
 ROOM = Path(__file__).parent
 RESULTS = ROOM / "results"
+KEPT = ("recipe.json", "log.jsonl", "model/training.json", "model/likelihood-*.tsv")  # of a finished run
 VERSIONS = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy")
 
 
@@ -103,6 +106,7 @@ class Lab:
             ExperimentError: it was stopped, or a run failed for another reason.
         """
         folder = self.folder(name)
+        unpack(RESULTS / "runs" / f"{name}.tar.xz", folder)
         grid: dict[str, Any] = {"recipe": str(ROOM / "recipes" / f"{recipe}.yaml"), "set": list(settings)}
         grid |= {"seeds": list(seeds), "runs": {run: {"set": own} for run, own in runs.items()}}
         (folder / "grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False), encoding="utf-8")
@@ -120,6 +124,18 @@ class Lab:
                 raise ExperimentError(f"{missing} was not trained: {folder / missing / 'output.txt'} says why.")
         return [Run(one["run"], one["seed"], folder / f"{one['run']}-seed{one['seed']}", one) for one in facts]
 
+    def keep(self, name: str):
+        """Writes results/runs/NAME.tar.xz: the settings, log and losses of each finished run, but not its weights.
+
+        `train` finds them there, so that an experiment can go on, and its page be computed again, on another machine.
+        """
+        folder, path = self.folder(name), RESULTS / "runs" / f"{name}.tar.xz"
+        finished = [model.parent for model in sorted(folder.glob("*/model"))]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as partial, tarfile.open(partial, "w:xz") as archive:
+            for file in (file for run in finished for pattern in KEPT for file in sorted(run.glob(pattern))):
+                archive.add(file, file.relative_to(folder), filter=without_owner)
+
     def losses(self, models: Sequence[Path], pairs: str) -> list[np.ndarray]:
         """Of each model, and each pair of a file of the data: nats and tokens of the target, [N, 2]."""
         file = self.path(pairs)
@@ -128,8 +144,8 @@ class Lab:
             kept = model / f"likelihood-{file.name.partition('.')[0]}.tsv"
             if not kept.exists():
                 printed = self.require("training.likelihood", model, file)
-                kept.with_suffix(".partial").write_text(printed)
-                kept.with_suffix(".partial").replace(kept)
+                with whole_file(kept) as partial:
+                    partial.write_text(printed)
             total, mean = np.loadtxt(kept).T
             return np.stack([-total, np.round(total / mean)], axis=1)
 
@@ -166,6 +182,21 @@ class Lab:
             raise
 
 
+def without_owner(file: tarfile.TarInfo) -> tarfile.TarInfo:
+    file.uid = file.gid = 0
+    file.uname = file.gname = ""
+    return file
+
+
+def unpack(archive: Path, folder: Path):
+    """Finished runs of an archive, if there is one, except those that the folder has already."""
+    if archive.exists():
+        with tarfile.open(archive) as kept:
+            there = {path.name for path in folder.iterdir()}
+            files = [file for file in kept if file.name.partition("/")[0] not in there]
+            kept.extractall(folder, files, filter="data")
+
+
 def record(name: str, found: dict[str, Any]) -> Path:
     """Writes results/NAME.json: what was found, with the command, machine and versions."""
     machine = {"processor": processor(), "python": platform.python_version()}
@@ -173,9 +204,8 @@ def record(name: str, found: dict[str, Any]) -> Path:
     about = {"command": f"python -m experiments {name}", "machine": machine, "versions": versions}
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps({**about, **found}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with whole_file(path) as file:
+        file.write_text(json.dumps({**about, **found}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

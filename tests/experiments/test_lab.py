@@ -63,6 +63,21 @@ def test_a_run_that_failed_is_no_result_unless_its_loss_was_not_finite(lab, runs
     assert [run.row for run in lab.train("toy", "toy", {**finished, "lost": []}, seeds=(2,))] == ["plain", "wide"]
 
 
+def test_finished_runs_go_on_elsewhere_without_their_weights(lab, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "ROOM", lab.data)
+    monkeypatch.setattr(room, "RESULTS", tmp_path / "results")
+    losses = lab.losses([run.model for run in runs], "test.tsv")
+    lab.keep("toy")
+    elsewhere = Lab(lab.data, tmp_path / "runs")
+    variants = {"plain": [], "wide": ["model.d_ff=96"]}
+    there = elsewhere.train("toy", "toy", variants, ["optimisation.max_steps=4"], (2,))
+    assert [run.facts for run in there] == [run.facts for run in runs]
+    assert not list((tmp_path / "runs").rglob("*.safetensors")), "nothing is trained again"
+    np.testing.assert_array_equal(elsewhere.losses([run.model for run in there], "test.tsv"), losses)
+    with pytest.raises(ExperimentError, match="other settings: optimisation.max_steps"):
+        elsewhere.train("toy", "toy", variants, ["optimisation.max_steps=5"], (2,))
+
+
 def test_what_cannot_be_measured_is_a_message(lab, tmp_path):
     with pytest.raises(ExperimentError, match="training.likelihood"):
         lab.losses([tmp_path], "test.tsv")
