@@ -129,7 +129,7 @@ def read(path: Path, options: argparse.Namespace) -> Memory:
 
 def checkpoint_for(memory: Memory) -> str:
     """The one that ships for the memory's languages."""
-    return catalogue.for_language(memory.target_language or "de", memory.source_language)
+    return catalogue.for_languages(memory.source_language, memory.target_language)
 
 
 def check_languages(source: str, memory: Memory, name: str):

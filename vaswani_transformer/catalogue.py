@@ -11,6 +11,7 @@ from pathlib import Path
 
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+DEFAULT_LANGUAGE = "de"  # to translate into
 ELSEWHERE = "the project's repository has it in"
 
 
@@ -143,25 +144,35 @@ def split_revision(source: str) -> tuple[str, str | None]:
     return repo_id, revision or None
 
 
-def for_language(target_language: str, source_language: str | None = None) -> str:
-    """The folder of the shipped checkpoint that translates into `target_language`, from a given language or any.
+def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:
+    """The folder of the shipped checkpoint for these languages; where a choice is left, of the one into German.
 
-    Of several, one for all kinds of text goes before one for a domain, then the larger before the smaller.
+    Of several for the same languages, one for all kinds of text goes before one for a domain, then the larger before
+    the smaller.
 
     Raises:
-        ValueError: there is none; the message says which languages there are.
+        ValueError: there is none, or the language that was left out could be one of several; the message says which.
     """
-    candidates = [
+    source, target = source_language and source_language.lower(), target_language and target_language.lower()
+    matching = [
         about
         for about in shipped()
-        if about.target_language == target_language.lower() and source_language in (None, about.source_language)
+        if source in (None, about.source_language) and target in (None, about.target_language)
     ]
-    if not candidates:
-        origin = "" if source_language is None else f" from {source_language!r}"
-        kinds = {about.languages if source_language else about.target_language for about in shipped()}
-        languages = ", ".join(sorted(kinds)) or "none"
+    if target is None:
+        matching = [about for about in matching if about.target_language == DEFAULT_LANGUAGE] or matching
+    pairs = ", ".join(sorted({about.languages for about in matching}))
+    asked = (f" from {source!r}" if source else "") + (f" into {target!r}" if target else "")
+    if not matching:
+        there = ", ".join(sorted({about.languages for about in shipped()})) or "none"
         raise ValueError(
-            f"None of the included checkpoints translates{origin} into {target_language!r} (only {languages}). "
+            f"None of the included checkpoints translates{asked} (only {there}). "
             "To use another model, give its folder or Hub id with --checkpoint."
         )
-    return str(max(candidates, key=lambda about: (not about.domain, about.parameters)).path)
+    if "," in pairs:
+        other = "into, too (--to)" if source else "from, too (--from)"
+        raise ValueError(
+            f"Several of the included checkpoints translate{asked} ({pairs}). "
+            f"Give the language to translate {other}, or a checkpoint's name."
+        )
+    return str(max(matching, key=lambda about: (not about.domain, about.parameters)).path)

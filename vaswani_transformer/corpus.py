@@ -194,6 +194,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8, a text a line")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="for the shards, and the result")
     parser.add_argument("--checkpoint", help="a name listed by `vaswani checkpoints`, a folder, or a Hub id")
+    parser.add_argument("--from", dest="source", metavar="LANGUAGE", help="such as en, where several are possible")
     parser.add_argument("--to", metavar="LANGUAGE", help="such as fr; default: de")
     parser.add_argument("--workers", type=whole_number, default=1, metavar="N", help="each with a model (default: 1)")
     parser.add_argument(
@@ -216,7 +217,7 @@ def main(arguments: Sequence[str] | None = None):
             import ray.data  # noqa: F401
         except ImportError as error:
             raise ValueError(f'This needs Ray: pip install "vaswani-transformer[ray]" ({error.name})') from error
-        source = choose(options.checkpoint, options.to)
+        source = choose(options.checkpoint, options.source, options.to)
         settings: dict[str, Any] = {"num_beams": options.beams} if options.beams else {}
         settings |= {"return_confidence": True} if options.confidence else {}
         asked = {"checkpoint": Path(source).name, "dtype": options.dtype, **settings}

@@ -46,6 +46,7 @@ def attention(
     layer: Layer = -1,
     head: Heads = None,
     word: Words = None,
+    source_language: options.From = None,
     to: options.To = None,
     checkpoint: options.Checkpoint = None,
 ):
@@ -56,7 +57,7 @@ def attention(
     """
     if kind == "cross" and stack == "encoder":
         raise typer.BadParameter("Only the decoder has cross-attention: add --stack decoder.", param_hint="--kind")
-    source = translate.choose(checkpoint, to)
+    source = translate.choose(checkpoint, source_language, to)
     with failures_are_messages():
         pipeline = translate.load_pipeline(source, "cpu", "float32")
         from ..attention_figure import attention_figure

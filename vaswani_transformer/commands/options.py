@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from .. import command_line
+from ..catalogue import DEFAULT_LANGUAGE
 
 
-DEFAULT_LANGUAGE = "de"
 LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine
 
 DTYPES = "auto", "float32", "int8", "bfloat16", "float16"
@@ -133,6 +133,13 @@ GlossaryFile = Annotated[
         "--glossary", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=SEARCH,
         help="Words that must be translated in a given way: lines of TERM <tab> TRANSLATION, with | between forms of "
         "which one will do; without a second column a term stays as it is.",
+    ),
+]  # fmt: skip
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="LANGUAGE", rich_help_panel=MODEL, show_default=False,
+        help="Language to translate from, where checkpoints for several ship: --from fr --to en.",
     ),
 ]  # fmt: skip
 To = Annotated[

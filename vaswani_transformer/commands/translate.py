@@ -44,6 +44,7 @@ def translate(
     longest: options.Longest = None,
     glossary: options.GlossaryFile = None,
     key: options.Keys = None,
+    source_language: options.From = None,
     to: options.To = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
@@ -90,7 +91,7 @@ def translate(
 
     with failures_are_messages():
         settings |= {"glossary": read_glossary(glossary)} if glossary else {}
-        source = choose(checkpoint, to)
+        source = choose(checkpoint, source_language, to)
         check_output(output)
         if document and output:
             translator = Translator((source, device, dtype, threads), batch_size, split, longest, settings)
@@ -154,7 +155,7 @@ def read_glossary(file: Path):
         raise Failure(f"Cannot read the glossary: {error}") from error
 
 
-def choose(checkpoint: str | None, to: str | None) -> str:
+def choose(checkpoint: str | None, source_language: str | None, to: str | None) -> str:
     """The folder or the Hub id of the model that the options ask for.
 
     Raises:
@@ -162,18 +163,21 @@ def choose(checkpoint: str | None, to: str | None) -> str:
     """
     try:
         if checkpoint is None:
-            source = catalogue.for_language(to or options.DEFAULT_LANGUAGE)
+            source = catalogue.for_languages(source_language, to)
         else:
             source = catalogue.resolve(checkpoint)
         about = catalogue.read_about(Path(source))
     except ValueError as error:
         raise Failure(str(error)) from error
-    if to and about and about.target_language != to.lower():
-        raise Failure(
-            f"{about.name} translates into {about.target_language!r}, not {to!r}. "
-            "Leave out --to, or choose another --checkpoint."
-        )
+    if about:
+        check_language("--from", source_language, about.source_language, f"{about.name} translates from")
+        check_language("--to", to, about.target_language, f"{about.name} translates into")
     return source
+
+
+def check_language(option: str, asked: str | None, language: str, what: str):
+    if asked and asked.lower() != language:
+        raise Failure(f"{what} {language!r}, not {asked!r}. Leave out {option}, or choose another --checkpoint.")
 
 
 class Translator:

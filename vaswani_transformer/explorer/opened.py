@@ -52,7 +52,7 @@ class Shelf:
 
     def __init__(self, checkpoint: str | None = None):
         self.sources = {about.name: str(about.path) for about in catalogue.shipped()}
-        source = catalogue.for_language("de") if checkpoint is None else catalogue.resolve(checkpoint)
+        source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
         self.current = name_of(source)
         self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
         self.opened: dict[str, Opened] = {}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import huggingface_hub
 import pytest
@@ -49,14 +50,43 @@ def test_checkpoint_path(shipped, folder):
         checkpoint_path("tiny")
 
 
-def test_of_several_checkpoints_for_a_language_the_largest_general_one_is_taken(monkeypatch, tmp_path):
-    for name, parameters, domain in (("a", 5, ""), ("b", 7, ""), ("c", 6, ""), ("d", 8, "captions")):
-        (tmp_path / name).mkdir()
-        about = {**ABOUT, "name": name, "parameters": parameters, "domain": domain}
-        (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
-        (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
-    monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
-    assert catalogue.for_language("de") == str(tmp_path / "b")
+@pytest.fixture
+def ship(monkeypatch, tmp_path):
+    """Makes checkpoints that ship: name, languages, parameters, domain."""
+
+    def make(*checkpoints):
+        for name, source, target, parameters, domain in checkpoints:
+            languages = {"source_language": source, "target_language": target}
+            about = {**ABOUT, **languages, "name": name, "parameters": parameters, "domain": domain}
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "about.json").write_text(json.dumps(about), encoding="utf-8")
+            (tmp_path / name / "config.json").write_text("{}", encoding="utf-8")
+        monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path)
+
+    return make
+
+
+def name_for(*languages):
+    return Path(catalogue.for_languages(*languages)).name
+
+
+def test_of_several_checkpoints_for_a_language_the_largest_general_one_is_taken(ship):
+    ship(*[("abcd"[i], "en", "de", n, domain) for i, (n, domain) in enumerate([(5, ""), (7, ""), (6, ""), (8, "law")])])
+    assert name_for("en", "de") == "b"
+
+
+def test_the_checkpoint_is_chosen_by_languages(ship):
+    ship(
+        *[(f"{a}-{b}", a, b, 1, "") for a, b in (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("fr", "es"))]
+    )
+    asked = {(None, None): "en-de", ("en", None): "en-de", (None, "FR"): "en-fr", ("fr", "en"): "fr-en"}
+    assert {languages: name_for(*languages) for languages in asked} == asked
+    with pytest.raises(ValueError, match=r"translate into 'en' \(de → en, fr → en\).* from, too \(--from\)"):
+        name_for(None, "en")
+    with pytest.raises(ValueError, match=r"translate from 'fr' \(fr → en, fr → es\).* into, too \(--to\)"):
+        name_for("fr")
+    with pytest.raises(ValueError, match=r"None .* translates from 'es' into 'de' \(only de → en, .*fr → es\)"):
+        name_for("es", "de")
 
 
 def test_a_checkpoint_whose_weights_are_not_in_the_package_is_listed_with_its_place(vaswani, monkeypatch, tmp_path):

@@ -36,8 +36,10 @@ def run(*arguments) -> str:
         (["--checkpoint", "tiny-en-de@main"], "tiny-en-de comes with this package and has no revisions"),
         (["--checkpoint", "tyni-en-de"], "called 'tyni-en-de'. Did you mean 'tiny-en-de'? This package comes with"),
         (["--checkpoint", "other"], "called 'other'. This package comes with tiny-en-de. For another model give"),
-        (["--to", "es"], "None of the included checkpoints translates into 'es' (only de). To use another model"),
+        (["--to", "es"], "None of the included checkpoints translates into 'es' (only en → de). To use another model"),
+        (["--from", "fr"], "None of the included checkpoints translates from 'fr' (only en → de)."),
         (["--to", "fr", "--checkpoint", "tiny-en-de"], "into 'de', not 'fr'. Leave out --to, or choose another"),
+        (["--from", "fr", "--checkpoint", "tiny-en-de"], "from 'en', not 'fr'. Leave out --from, or choose another"),
     ],
     ids=" ".join,
 )  # fmt: skip
