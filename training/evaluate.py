@@ -15,7 +15,6 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from .files import read_lines, whole_file
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
-from .user_lines import format_lines, lines_of, measure_lines
+from .user_lines import format_lines, lines_of, measure_model
 
 
 if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
@@ -276,8 +275,7 @@ def main(arguments: list[str] | None = None):
         )
     report = {**circumstances(arguments, model, settings), "results": results}
     if arguments.recipe and (lines := lines_of(source_language(source, arguments.recipe) or "")):
-        translate_them = partial(translate, model, tokenizer, batch_size=arguments.batch_size, **settings)
-        report["user_lines"] = measure_lines(lines, translate_them)
+        report["user_lines"] = measure_model(lines, model, tokenizer, arguments.batch_size, **settings)
         print(format_lines(report["user_lines"]))
     if arguments.output:
         with whole_file(arguments.output) as file:

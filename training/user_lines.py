@@ -1,5 +1,8 @@
 """Tests a model on lines as users type them: addresses, placeholders, tags, capitals, typing errors, several sentences.
 
+Twice: as the command and the pipeline translate, which look at each translation and try again where something is
+missing, and by the model alone.
+
 lines/{en,de,fr}.tsv hold 200 lines each, written for this purpose: their kind, the text, and what a translation has to
 keep. None of them is in any training data.
 
@@ -12,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sacrebleu
 
@@ -20,6 +23,9 @@ from vaswani_transformer.command_line import stop
 
 from .files import read_lines
 
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FOLDER = Path(__file__).with_name("lines")
 # Lines of these kinds hold strings that stay as they are.
@@ -95,16 +101,41 @@ def measure_lines(lines: Sequence[Line], translate: Callable[[list[str]], list[s
     }
 
 
+def measure_model(
+    lines: Sequence[Line],
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    batch_size: int = 32,
+    **settings: Any,
+) -> dict:
+    """`measure_lines` by the pipeline, with that by the model alone under "alone"; `settings` are for `generate`."""
+    from transformers import pipeline
+
+    from .evaluate import translate  # which measures with this module
+
+    translator = pipeline("translation", model=model, tokenizer=tokenizer, device=model.device)
+
+    def translate_checked(texts: list[str]) -> list[str]:
+        return [record["translation_text"] for record in translator(texts, batch_size=batch_size, **settings)]
+
+    def translate_alone(texts: list[str]) -> list[str]:
+        return translate(model, tokenizer, texts, batch_size, **settings)
+
+    return {**measure_lines(lines, translate_checked), "alone": measure_lines(lines, translate_alone)}
+
+
 def format_lines(measured: dict) -> str:
     kinds = ", ".join(f"{kind} {count}" for kind, count in measured["kinds"].items())
+    alone = measured.get("alone")
     return (
         f"lines as users type them: {measured['passed']} of {measured['lines']} pass; "
         f"what is to be copied was kept in {measured['kept']:.1%}\n  {kinds}"
+        + (f"\n  the model alone: {alone['passed']}, kept in {alone['kept']:.1%}" if alone else "")
     )
 
 
 def main(arguments: list[str] | None = None):
-    from .evaluate import load, source_language, translate  # evaluate measures with this module
+    from .evaluate import load, source_language  # which measures with this module
 
     parser = argparse.ArgumentParser(
         prog="python -m training.user_lines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -122,7 +153,7 @@ def main(arguments: list[str] | None = None):
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
         stop(parser, error)
-    measured = measure_lines(lines, lambda texts: translate(model, tokenizer, texts))
+    measured = measure_model(lines, model, tokenizer)
     print(format_lines(measured))
     if options.failed:
         print(*(json.dumps(failed, ensure_ascii=False) for failed in measured["failed"]), sep="\n")

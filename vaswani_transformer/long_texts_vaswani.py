@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .checks_vaswani import KEPT_ITEM, missing_items, missing_numbers, problems
+from .checks_vaswani import KEPT_ITEM, missing_items, must_hold, problems
 from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
 from .replacements_vaswani import Replaced
@@ -51,7 +51,7 @@ class Sentence(NamedTuple):
         """What looks wrong with a translation, in words."""
         translation = record["translation_text"]
         lacking = [forms[0] for forms in self.required if not any(form in translation for form in forms)]
-        return problems(self.read, translation) + ([f"it lacks {', '.join(lacking)}"] if lacking else [])
+        return problems(self.read, translation) + [f"it lacks {term}" for term in lacking]
 
     def restore(self, record: Record) -> Record | None:
         """What the model said of what it read -> the same of the text; None where stand-ins are lost or doubled."""
@@ -236,7 +236,10 @@ class LongTexts:
 
 
 def with_stand_ins(sentence: Sentence, translation: str, may_require: bool) -> Sentence:
-    """The sentence with a letter in the place of each item that its translation lacks; numbers are only required."""
+    """The sentence with a letter in the place of each item that its translation lacks.
+
+    Numbers are only required, and so is what must not be lost on the way.
+    """
     lacking = missing_items(sentence.text, translation)
     letters = (letter for letter in STAND_INS if letter not in re.findall(r"\w+", sentence.read))
     places = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in lacking]
@@ -244,7 +247,7 @@ def with_stand_ins(sentence: Sentence, translation: str, may_require: bool) -> S
     of_terms = [(old, sentence.read[slice(*new)]) for old, new in sentence.replaced.places]
     of_items = [(place.span(), letter) for letter, place in names.items()]
     replaced = Replaced(sentence.text, sorted(apart(of_items, of_terms)))
-    required = [(number,) for number in missing_numbers(sentence.read, translation)] + [(letter,) for letter in names]
+    required = [*must_hold(sentence.read, translation), *((letter,) for letter in names)]
     return Sentence(
         sentence.text,
         replaced,

@@ -162,10 +162,11 @@ def test_the_card_sets_the_scores_beside_those_that_others_publish(card):
 
 
 def test_the_card_says_what_becomes_of_lines_as_users_type_them(card):
-    text = card(user_lines={"lines": 200, "passed": 150, "kept": 0.9512, "kinds": {"url": "9 of 18", "tag": "1 of 2"}})[
-        0
-    ]
+    measured = {"lines": 200, "passed": 190, "kept": 0.9512, "kinds": {"url": "9 of 18", "tag": "1 of 2"}}
+    text = card(user_lines={**measured, "alone": {**measured, "passed": 150, "kept": 0.7}})[0]
     assert "Of 200 lines" in text and "95.1% of those" in text and "\nurl 9 of 18, tag 1 of 2.\n" in text
+    assert "from the command and the pipeline" in text and "(by the model alone 150 and 70.0%)" in text
+    assert "the model alone" not in card(user_lines=measured)[0]
 
 
 def test_growth_names_what_is_wrong(tmp_path):

@@ -4,8 +4,10 @@ import unicodedata
 from collections import Counter
 
 import pytest
+from tiny_checkpoint import tiny_checkpoint
 
-from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, passes
+from training.evaluate import load
+from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, measure_model, passes
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
@@ -67,3 +69,13 @@ def test_figures_count_what_passed():
     nothing = measure_lines(lines, lambda texts: [""] * len(texts))
     assert nothing["kept"] == 0.0 and nothing["kinds"]["url"] == "0 of 18"
     assert "what is to be copied was kept in 100.0%" in format_lines(whole)
+
+
+def test_the_pipeline_and_the_model_alone_are_both_measured():
+    lines = [
+        Line("odd", "!!! 12345 ???", "!!! 12345 ???"),
+        Line("url", "See https://a.example/b.", "https://a.example/b"),
+    ]
+    measured = measure_model(lines, *load(str(tiny_checkpoint()), "cpu"), batch_size=2)
+    assert (measured["passed"], measured["alone"]["passed"]) == (2, 0), "only the pipeline copies what has no words"
+    assert "the model alone: 0, kept in 0.0%" in format_lines(measured)

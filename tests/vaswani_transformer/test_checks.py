@@ -2,7 +2,7 @@
 
 import pytest
 
-from vaswani_transformer.checks_vaswani import kept_items, missing_numbers, problems, times_in_a_row
+from vaswani_transformer.checks_vaswani import kept_items, missing_numbers, must_hold, problems, times_in_a_row
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,10 @@ from vaswani_transformer.checks_vaswani import kept_items, missing_numbers, prob
         ("No, no, no, no!", "Nein, nein, nein, nein!"),
         ("See https://a.org/b (<b>here</b>).", "Siehe https://a.org/b (<b>hier</b>)."),
         ("Yes", "Ja"),
+        ("Add 1.5 kg, 20% and 3 m.", "Fügen Sie 1,5 kg, 20 Prozent und 3 Meter hinzu."),
+        ("A 5-km run at 1,500 m and 30 °C.", "Une course de 5\u00a0km à 1\u202f500 m et 30 degrés."),
+        ("It is 30 cm long.", "Es ist 30 Zentimeter lang."),
+        ("{{ days }} left on 10.0.0.1 👩‍🍳", "Noch {{ days }} auf 10.0.0.1 👩‍🍳"),
     ],
 )
 def test_good_translations_have_no_problem(source, translation):
@@ -41,6 +45,17 @@ def test_good_translations_have_no_problem(source, translation):
         ("Write to me@x.org.", "Schreib an mich@x.org.", "lacks me@x.org"),
         ("{a} and {a} and %s", "{a} und %s", "lacks {a}"),
         ("Click <b>here</b>.", "Klicken Sie <b>hier.", "lacks </b>"),
+        ("Run <code>npm install</code>.", "Starten Sie <code>npm-Installation</code>.", "<code>npm install</code>"),
+        ("Between **a** and **b**.", "Zwischen **a* und **b**.", "lacks **"),
+        ("Please *do not* park.", "Bitte *nicht parken.", "lacks *"),
+        ("See [the notes](a/b.html).", "Siehe die Notizen](a/b.html).", "lacks ["),
+        ("{{ days }} days", "{{ Tage }} Tage", "lacks {{ days }}"),
+        ("%d%% used", "%d% benutzt", "lacks %%"),
+        ("Port 1 of 10.0.0.138.", "Port 1 von 10.0.138.", "lacks 10.0.0.138"),
+        ("Dinner 👩‍🍳!", "Essen 👩!", "lacks 👩‍🍳"),
+        ("Take 500 mg twice.", "Nimm zweimal 500 Tabletten.", "lacks 500 mg"),
+        ("It is 175 cm wide.", "Es ist 175 km breit.", "lacks 175 cm"),
+        ("Tomás left.", "Tom\ufffds ging.", "broken"),
     ],
 )  # fmt: skip
 def test_what_looks_wrong_is_named(source, translation, problem):
@@ -50,16 +65,24 @@ def test_what_looks_wrong_is_named(source, translation, problem):
 def test_items_to_keep():
     text = (
         "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
-        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it"
+        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
+        "1.234.567 ☀️🎉"
     )
     assert kept_items(text) == [
         "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
-        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag",
+        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
     ]  # fmt: skip
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
     assert missing_numbers("It costs 1,234.50 or 77.", "Es kostet 77.") == ["1,234.50"]
+
+
+def test_what_another_translation_must_hold_is_what_is_missing_and_what_was_kept():
+    source = "Add 1.5 kg of {x} and 200 ml at www.a.org/b by 17:30, 12 times <b>or</b> 9."
+    translation = "1,5 Kilo {x} und 200 ml bei www.a.org/b um 17:30, 12 Mal <b>oder</b> 8."
+    assert must_hold(source, translation) == [("9",), ("www.a.org/b",), ("200 ml", "200 ml"), ("17:30",), ("12",)]
+    assert must_hold("It is 1.5 kg.", "Es sind 1.5 Stück.") == [("1.5 kg", "1,5 kg")]
 
 
 def test_repetition_is_counted():
