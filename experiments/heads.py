@@ -36,7 +36,10 @@ from .tables import Column, markdown
 
 
 TITLE = "Heads: which are needed, and what they do"
-CHECKPOINTS = {"mini-en-de": ("en-de", 0, 1), "mini-de-en": ("en-de", 1, 0), "mini-en-fr": ("en-fr", 0, 1)}
+CHECKPOINTS = {
+    "mini-en-de": ("en-de", 0, 1), "mini-de-en": ("en-de", 1, 0),
+    "mini-en-fr": ("en-fr", 0, 1), "mini-fr-en": ("en-fr", 1, 0),
+}  # fmt: skip
 TESTED, SCORED, CHOSEN = slice(0, 1000), slice(0, 300), slice(1850, 2000)  # of Tatoeba's test; the last to choose by
 TRIED = 10  # heads before each removal: those without which the loss rose least before
 READ = 300  # sentences of news

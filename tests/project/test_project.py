@@ -118,9 +118,11 @@ def test_wheel_holds_the_package_and_its_rooms_and_nothing_else(wheel):
 def test_licence_of_the_wheel_names_code_and_weights(wheel):
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"vaswani_transformer-{__version__}.dist-info/METADATA").decode()
-        about = [json.loads(archive.read(n)) for n in archive.namelist() if n.endswith("/about.json")]
+        weights = [name for name in archive.namelist() if name.endswith("/model.safetensors")]
+        about = [json.loads(archive.read(name.replace("model.safetensors", "about.json"))) for name in weights]
     [expression] = re.findall(r"^License-Expression: (.*)$", metadata, re.MULTILINE)
     assert set(expression.lower().split(" and ")) == {"apache-2.0", *(facts["licence"].lower() for facts in about)}
+    assert "-nc" not in expression.lower(), "anyone may use what is in the wheel"
     assert re.findall(r"^License-File: (.*)$", metadata, re.MULTILINE) == PROJECT["license-files"]
 
 

@@ -33,8 +33,9 @@ CONFIG = (
 OPENING = {
     "en": "The dog did not cross the street because it was too tired.",
     "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
+    "fr": "Le chien n'a pas traversé la rue parce qu'il était trop fatigué.",
 }
-GREETING = {"en": "Hello!", "de": "Hallo!"}  # where learned positions end before that sentence does
+GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}  # where learned positions end before that sentence does
 EXAMPLES = {
     "en": {
         "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
@@ -45,6 +46,11 @@ EXAMPLES = {
         "long-distance": ("Das Kind hat gestern in der Schule ein langes Buch gelesen.", ["hat", "gelesen"]),
         "anaphora": ("Die Mutter brachte ihr Kind in den Park.", ["ihr", "Mutter"]),
         "structure": ("Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.", None),
+    },
+    "fr": {
+        "long-distance": ("Les enfants qui jouaient hier dans le jardin sont contents.", ["sont", "enfants"]),
+        "anaphora": ("La mère a emmené son enfant au parc.", ["son", "mère"]),
+        "structure": ("La loi ne sera jamais parfaite, mais son application doit être juste.", None),
     },
 }
 ABOUT = {
