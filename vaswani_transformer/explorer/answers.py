@@ -48,7 +48,7 @@ EXAMPLES = {
         "structure": ("Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.", None),
     },
     "fr": {
-        "long-distance": ("Les enfants qui jouaient hier dans le jardin sont contents.", ["sont", "enfants"]),
+        "long-distance": ("Je n'ai dans toute ma vie jamais vu une chose pareille.", ["n'ai", "jamais"]),
         "anaphora": ("La mère a emmené son enfant au parc.", ["son", "mère"]),
         "structure": ("La loi ne sera jamais parfaite, mais son application doit être juste.", None),
     },
