@@ -15,7 +15,7 @@ from filelock import FileLock
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from . import variations
+from . import invented, variations
 from .files import whole_file
 from .parallel_text import iterate_pairs, load_hub_dataset, varied_pairs
 from .recipe import Data, Source
@@ -133,7 +133,8 @@ def cached(
         _digest(repr(held_out)),
     ]
     if data.joined or data.variations:
-        depends.append([data.joined, data.variations, seed, source.title, _digest(inspect.getsource(variations))])
+        made_by = "".join(map(inspect.getsource, (variations, invented)))
+        depends.append([data.joined, data.variations, seed, source.title, _digest(made_by)])
     path = cache / f"{_digest(json.dumps(depends))[:16]}.arrow"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):  # of several processes one writes, the others wait
@@ -177,8 +178,7 @@ def _state(source: Source, folder: Path) -> list:
     state = [source.source_column, source.target_column, source.tag_column, source.tags]
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
-    paths = [Path(folder) / path for path in (source.path, source.target_path) if path]
-    return [*state, *map(_content, paths)]
+    return [*state, *map(_content, source.files(folder))]
 
 
 def _content(path: Path) -> str:

@@ -50,8 +50,7 @@ def read_pairs(source: Source, folder: str | Path | None = None) -> list[Pair]:
 
 def missing_files(data: Data, folder: Path) -> list[Path]:
     """The files of a recipe's sources that do not exist."""
-    sources = [source for source in (*data.train, *data.validation, *data.test) if source.path]
-    paths = [folder / path for source in sources for path in (source.path, source.target_path) if path]
+    paths = [path for source in (*data.train, *data.validation, *data.test) for path in source.files(folder)]
     return [path for path in dict.fromkeys(paths) if not path.is_file()]
 
 
@@ -65,7 +64,7 @@ def write_pairs(pairs: Iterable[Pair], path: str | Path):
 def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
     """(source, target), with the tag as a third where tags are asked for."""
     if source.target_path:
-        paths = folder / source.path, folder / source.target_path
+        paths = source.files(folder)
         for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
             if None in row:
                 short, long = paths[row.index(None)], paths[row[0] is None]
@@ -81,7 +80,8 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
     if source.dataset:
         rows, pick, place = load_hub_dataset(source, streaming), _value, f"{source.dataset}, example"
     else:
-        rows, place = read_lines(folder / source.path), f"{folder / source.path}, line"
+        [path] = source.files(folder)
+        rows, place = read_lines(path), f"{path}, line"
         pick = _json_value if ".jsonl" in Path(source.path).suffixes else _tab_value
     for number, row in enumerate(rows, start=1):
         try:

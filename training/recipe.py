@@ -52,7 +52,7 @@ class Source(Part):
     (default "translation.en" and the like, by the recipe's languages).
     """
 
-    path: str | None = None  # relative to the data folder
+    path: str | None = None  # relative to the data folder; "shipped:phrases.tsv" comes with the program
     target_path: str | None = None
     dataset: str | None = None  # for `datasets.load_dataset`: an id such as wmt/wmt14, or a folder
     config: str | None = None
@@ -71,6 +71,12 @@ class Source(Part):
     @property
     def title(self) -> str:
         return self.name or self.path or self.dataset or ""
+
+    def files(self, folder: str | Path) -> list[Path]:
+        """The files of `path` and `target_path`."""
+        here, name = Path(__file__).parent, "shipped:"
+        paths = [path for path in (self.path, self.target_path) if path]
+        return [here / path.removeprefix(name) if path.startswith(name) else Path(folder, path) for path in paths]
 
     @property
     def is_tab_separated(self) -> bool:

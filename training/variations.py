@@ -111,12 +111,15 @@ FOREIGN = [
 
 
 def exchanged(rng: random.Random, pair: Pair) -> Pair | None:
-    """A word that both sides share, a name or a number, becomes an address, a placeholder, another name..."""
-    word = _shared_word(rng, pair)
-    if word is None:
+    """Words that both sides share, names and numbers, become addresses, placeholders, other names..."""
+    words = _shared_words(pair)
+    if not words:
         return None
-    thing = invent(rng, ("number" if word.isdigit() else "name") if rng.random() < 0.5 else None)
-    return tuple(_replace_word(side, word, thing) for side in pair)
+    things = {
+        word: invent(rng, ("number" if word.isdigit() else "name") if rng.random() < 0.7 else None)
+        for word in rng.sample(words, rng.randint(1, len(words)))
+    }
+    return tuple(_replace_words(side, things) for side in pair)
 
 
 def appended(rng: random.Random, pair: Pair) -> Pair:
@@ -152,9 +155,10 @@ def in_tags(rng: random.Random, pair: Pair) -> Pair:
             ("", "<br/>"),
         ]
     )
-    word = _shared_word(rng, pair)
-    if word is not None and rng.random() < 0.7:
-        return tuple(_replace_word(side, word, f"{opening}{word}{closing}") for side in pair)
+    words = _shared_words(pair)
+    if words and rng.random() < 0.7:
+        word = rng.choice(words)
+        return tuple(_replace_words(side, {word: f"{opening}{word}{closing}"}) for side in pair)
     return tuple(f"{opening}{side}{closing}" for side in pair)
 
 
@@ -185,15 +189,14 @@ def copied(rng: random.Random, pair: Pair) -> Pair:
 WORD = re.compile(r"(?<![\w<{%$@/.:-])[A-Z0-9][\w]*(?![\w>}@/:-])")
 
 
-def _shared_word(rng: random.Random, pair: Pair) -> str | None:
-    """A capitalised word or a number that stands once on each side, and so is taken to be its own translation."""
+def _shared_words(pair: Pair) -> list[str]:
+    """Capitalised words and numbers that stand once on each side, and so are taken to be their own translation."""
     source, target = (WORD.findall(side) for side in pair)
-    shared = sorted({word for word in source if len(word) > 1 and source.count(word) == target.count(word) == 1})
-    return rng.choice(shared) if shared else None
+    return sorted({word for word in source if len(word) > 1 and source.count(word) == target.count(word) == 1})
 
 
-def _replace_word(text: str, word: str, other: str) -> str:
-    return re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: other, text, count=1)
+def _replace_words(text: str, others: dict[str, str]) -> str:
+    return WORD.sub(lambda found: others.get(found[0], found[0]), text)
 
 
 KINDS: dict[str, Kind] = {

@@ -1,5 +1,6 @@
 """Lines as users type them: the sets are whole, and the judgement can fail each kind of line."""
 
+import re
 import unicodedata
 from collections import Counter
 
@@ -7,6 +8,8 @@ import pytest
 from tiny_checkpoint import tiny_checkpoint
 
 from training.evaluate import load
+from training.parallel_text import read_pairs
+from training.recipe import Source
 from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, measure_model, passes
 
 
@@ -79,3 +82,16 @@ def test_the_pipeline_and_the_model_alone_are_both_measured():
     measured = measure_model(lines, *load(str(tiny_checkpoint()), "cpu"), batch_size=2)
     assert (measured["passed"], measured["alone"]["passed"]) == (2, 0), "only the pipeline copies what has no words"
     assert "the model alone: 0, kept in 0.0%" in format_lines(measured)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\W+", " ", text.casefold()).strip()
+
+
+@pytest.mark.parametrize("column, language", [(0, "en"), (1, "de"), (2, "fr")])
+def test_no_line_is_among_the_phrases_that_models_are_trained_on(column, language):
+    pairs = read_pairs(Source(path="shipped:phrases.tsv", target_column=column))
+    assert len(pairs) > 700 and all(text.strip() == text != "" for pair in pairs for text in pair)
+    phrases = {plain(text) for _, text in pairs}
+    assert not phrases & {plain(line.text) for line in lines_of(language)}
+    assert not phrases & {plain(line.kept) for line in lines_of(language) if line.kind == "typo"}

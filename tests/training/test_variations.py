@@ -12,7 +12,7 @@ from training.invented import PATTERNS, invent
 from training.variations import KINDS, vary
 
 
-PAIR = ("Tom has lived in Boston since 2013.", "Tom lebt seit 2013 in Boston.")
+PAIR = ("Tomke has lived in Bostan since 2013.", "Tomke lebt seit 2013 in Bostan.")
 SEEDS = st.integers(0, 10**9)
 
 
@@ -70,6 +70,18 @@ def test_other_ways_to_write_the_same():
 def test_a_word_inside_an_address_or_a_tag_is_not_exchanged():
     pair = ("Write to <Tom> or www.Boston.com.", "Schreib an <Tom> oder www.Boston.com.")
     assert KINDS["exchanged"](random.Random(0), pair) is None
+
+
+def test_several_names_and_numbers_are_exchanged_at_once():
+    varied = [KINDS["exchanged"](random.Random(seed), PAIR) for seed in range(200)]
+    kept = [sum(word in source for word in ("Tomke", "Bostan", "2013")) for source, _ in varied]
+    assert set(kept) == {0, 1, 2}
+
+
+def test_names_have_letters_of_many_languages_and_are_the_same_for_the_same_seed():
+    names = [invent(random.Random(seed), "name") for seed in range(1500)]
+    assert names == [invent(random.Random(seed), "name") for seed in range(1500)]
+    assert len(set(names)) > 1200 and set("äöüéøłšçñ") <= set("".join(names).lower())
 
 
 def test_shares_and_seeds():
