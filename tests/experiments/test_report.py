@@ -135,6 +135,20 @@ def test_gradients_of_the_paper_s_order_grow_towards_the_output():
     assert pre[-1] < pre[0]
 
 
+@pytest.mark.parametrize(
+    "without, verdict", [((4.0, 3.2), "holds"), ((3.2, 4.0), "fails"), ((3.2, 3.2), "cannot be resolved")]
+)
+def test_warm_up_is_missed_by_the_order_that_loses_more_without_it(without, verdict):
+    losses = {
+        warmup.name_of(norm, scale, warm_up): alone if warm_up == 1 else 3.0
+        for norm, alone in zip(warmup.NORMS, without, strict=True)
+        for scale in warmup.SCALES
+        for warm_up in warmup.WARM_UPS
+    }
+    decoder = {"decoder": [1.0, 2.0]}
+    assert f"claim {verdict}." in warmup.finding({"losses": losses, "gradients": {"post": decoder, "pre": decoder}})
+
+
 def test_length_says_what_positions_cost_beside_sinusoids():
     """Two seeds of each of three encodings; learned positions lose 0.5 nats a token, none 1."""
     rng = np.random.default_rng(0)
