@@ -8,8 +8,9 @@ each GPU". What are they by counting, for the paper's models and for all that wa
 grow with them?
 
 Design: torch counts the operations of a forward and backward pass over 32 sentences of 24 tokens on either side; that
-times the tokens of the run, padding included. The formula takes the hours of the run and what one thread of this
-machine does in products of large matrices; where a checkpoint was trained on another processor, it is left out.
+times the tokens of the run, padding included, and of the runs that its first weights come from. The formula takes the
+hours of these runs and what one thread of this machine does in products of large matrices, in the precision of the run;
+where one was on another processor, it is left out.
 """
 
 import json
@@ -33,6 +34,7 @@ TITLE = "Table 2: quality against cost"
 CHECKPOINTS = ("mini-en-de", "mini-de-en", "mini-en-fr", "mini-fr-en", "multi30k-en-de", "multi30k-en-fr")
 PAPER_BLEU = "tokenised BLEU, compounds split (the paper's)"
 SENTENCES, LENGTH = 32, 24
+PRECISIONS = ("float32", "bfloat16")
 P100 = 9.5e12  # operations a second, the paper's estimate
 
 
@@ -67,11 +69,12 @@ def operations_per_token(config: VaswaniConfig) -> float:
     return counter.get_total_flops() / ids.numel()
 
 
-def capacity(size: int = 2048, seconds: float = 3.0) -> float:
-    """Operations a second of one thread in products of large float32 matrices."""
+def capacity(precision: str, size: int = 2048, seconds: float = 3.0) -> float:
+    """Operations a second of one thread in products of large matrices."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    matrix, count, start = torch.randn(size, size), 0, time.perf_counter()
+    matrix = torch.randn(size, size).to(getattr(torch, precision))
+    count, start = 0, time.perf_counter()
     while (passed := time.perf_counter() - start) < seconds:
         torch.mm(matrix, matrix)
         count += 1
@@ -80,7 +83,7 @@ def capacity(size: int = 2048, seconds: float = 3.0) -> float:
 
 
 def run(lab: Lab) -> dict[str, Any]:
-    rate, here = capacity(), processor()
+    rates, here = {precision: capacity(precision) for precision in PRECISIONS}, processor()
     rows = []
     for name, (steps, hours) in PAPER_RUNS.items():
         counted = operations_per_token(VaswaniConfig(**PRESETS[name])) * steps * 25_000
@@ -90,15 +93,16 @@ def run(lab: Lab) -> dict[str, Any]:
         )
     for name in CHECKPOINTS:
         facts = json.loads(Path(checkpoint_path(name), "training.json").read_text(encoding="utf-8"))
-        tokens = facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"]
+        parts = [*facts.get("earlier", []), {**facts["recipe"]["optimisation"], **facts}]  # of one shape, all of them
+        tokens = sum(part["steps"] * part["batch_tokens"] for part in parts)
         counted = operations_per_token(VaswaniConfig.from_pretrained(checkpoint_path(name))) * tokens
-        own: dict[str, Any] = {"model": name, "counted": counted, "hours": round(facts["hours"], 2)}
-        own |= {"threads": facts["threads"], "bleu": newstest(name)}
-        if facts["device"] == here:
-            own["formula"] = facts["hours"] * 3600 * facts["threads"] * rate
+        own: dict[str, Any] = {"model": name, "counted": counted, "runs": len(parts), "bleu": newstest(name)}
+        own["thread_hours"] = round(sum(part["hours"] * part["threads"] for part in parts), 2)
+        if all(part["device"] == here for part in parts):
+            own["formula"] = sum(p["hours"] * 3600 * p["threads"] * rates[p["precision"]] for p in parts)
         rows.append(own)
     table3 = recorded("table3")
-    return {"capacity": rate, "rows": rows, "captions": captions(table3) if table3 else []}
+    return {"capacity": rates, "rows": rows, "captions": captions(table3) if table3 else []}
 
 
 def newstest(name: str) -> float | None:
@@ -148,13 +152,15 @@ def report(found: dict[str, Any]) -> str:
             line |= {"formula": f"{row['formula']:.1e}", "counted / formula": f"{row['counted'] / row['formula']:.0%}"}
         if row.get("bleu") is not None:
             line["newstest2014 EN-DE"] = f"{row['bleu']:.1f}"
-        if "hours" in row:
-            line["hours"] = f"{row['hours']:.1f} on {row['threads']} threads"
+        if "thread_hours" in row:
+            line |= {"runs": row["runs"], "hours of a thread": f"{row['thread_hours']:.1f}"}
         lines.append(line)
-    names = ["model", "counted", "formula", "counted / formula", "newstest2014 EN-DE", "hours"]
+    names = ["model", "counted", "formula", "counted / formula", "newstest2014 EN-DE", "runs", "hours of a thread"]
+    rates = " and ".join(f"{rate:.1e} in {precision}" for precision, rate in found["capacity"].items())
     text = (
-        f"Operations of a whole training; a thread of this machine does {found['capacity']:.1e} a second in products "
-        "of large matrices. Counted / formula is the share of the hardware's capacity that was made use of."
+        "Operations of a whole training, with the runs that a checkpoint was begun from; a thread of this machine does "
+        f"{rates} a second in products of large matrices. Counted / formula is the share of the hardware's capacity "
+        "that was made use of."
     )
     return "\n\n".join([draw(found), markdown([Column(name, right=name != "model") for name in names], lines), text])
 

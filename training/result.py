@@ -9,6 +9,7 @@ import torch
 import transformers
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.generation_vaswani import paper_generation_config
 from vaswani_transformer.machine import processor
 
@@ -65,6 +66,7 @@ def run_facts(run) -> dict:
     corpus = run.data.corpus
     return {
         "recipe": run.recipe.to_dict(),
+        "earlier": earlier_runs(run.recipe.initial),
         "steps": run.place.step,
         "epochs": run.place.epoch,
         "parameters": run.accelerator.unwrap_model(run.model).num_parameters(),
@@ -80,6 +82,18 @@ def run_facts(run) -> dict:
         "transformers": transformers.__version__,
         "accelerate": accelerate.__version__,
     }
+
+
+def earlier_runs(initial: str | None) -> list[dict]:
+    """Of the runs that the initial weights come from, the first of all first: name, steps and so on."""
+    file = Path(resolve(initial), "training.json") if initial else None
+    if file is None or not file.is_file():
+        return []
+    facts = json.loads(file.read_text(encoding="utf-8"))
+    recipe = facts["recipe"]
+    own = {"name": recipe["name"], "batch_tokens": recipe["optimisation"]["batch_tokens"]}
+    own |= {"precision": recipe["optimisation"]["precision"]}
+    return [*facts.get("earlier", []), own | {key: facts[key] for key in ("steps", "hours", "device", "threads")}]
 
 
 def device_name(device: torch.device) -> str:

@@ -194,7 +194,10 @@ def test_the_growth_of_a_run_comes_from_its_log(tmp_path):
 def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(card):
     training = {**TRAINING, "device": "NVIDIA H100", "processes": 2, "training_pairs": None}
     training["recipe"] = {**TRAINING["recipe"], "initial": "mini-en-de"}
+    training["earlier"] = [{"name": "mini-en-de", "steps": 7600, "batch_tokens": 4096, "hours": 3.5, "device": "EPYC"}]
     text = card(training=training, limits="Names are a weakness.")[0]
+    assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC |" in text
+    assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
     assert "| initialised from | mini-en-de |" in text and "\nNames are a weakness.\n" in text
     assert "| hardware | NVIDIA H100, 2 processes of 2 threads, torch 2.13 |" in text
     assert "\n\n\n" not in text

@@ -25,6 +25,7 @@ from training.meter import DivergenceError
 from training.optimisation import hide_averages
 from training.recipe import load_recipe
 from training.report import Report
+from training.result import earlier_runs
 from training.run import Run
 
 
@@ -369,6 +370,13 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     tokenizers = [json.loads((each / "model" / "tokenizer.json").read_text()) for each in (tmp_path, whole)]
     assert tokenizers[0] == tokenizers[1]
     assert not (tmp_path / "tokenizer").exists()
+    before, facts = (json.loads((each / "model" / "training.json").read_text()) for each in (whole, tmp_path))
+    [earlier] = facts["earlier"]
+    assert before["earlier"] == [] and {key: earlier[key] for key in ("steps", "hours", "threads")} == {
+        key: before[key] for key in ("steps", "hours", "threads")
+    }
+    assert earlier["batch_tokens"] == before["recipe"]["optimisation"]["batch_tokens"]
+    assert [one["steps"] for one in earlier_runs(str(tmp_path / "model"))] == [before["steps"], 1], "oldest first"
 
 
 def test_does_not_start_from_a_checkpoint_with_weights_missing(toy, cache, whole, tmp_path):
