@@ -41,6 +41,7 @@ LABELS = (
     "ADJP ADVP CAPTION CIT CONJP FRAG HEADING INTJ LST NAC NML NP PP PRN PRT QP RRC S SBAR SBARQ SINV SQ TITLE UCP VP "
     "WHADJP WHADVP WHNP WHPP X"
 ).split()
+FALLS = 0.01  # nats between the last two validations
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 60), (61, 1000))  # words
 
 
@@ -202,6 +203,9 @@ def run(lab: Lab) -> dict[str, Any]:
         (one.folder / "test.mrg").write_text("".join(f"{tree}\n" for tree in parsed), encoding="utf-8")
         found[one.row] = summarise(scores, trees["test"]) | {"parameters": one.facts["parameters"]}
         found[one.row] |= {"hours": round(one.facts["hours"], 2), "steps": one.facts["steps"]}
+        found[one.row]["validation"] = {
+            str(line["step"]): round(line["validation_loss"], 4) for line in one.log() if "validation_loss" in line
+        }
         found[one.row]["freely"] = free_share(model, tokenizer, trees["test"][:500], one.row == "in-order")
     return {"sentences": len(trees["test"]), "linearisations": found}
 
@@ -244,7 +248,9 @@ def free_share(
 
 def finding(found: dict[str, Any]) -> str:
     parts = [f"{name} {of_run['f1'][0]:.1f}" for name, of_run in found["linearisations"].items()]
-    return f"F1 on {found['sentences']:,} sentences of other biomedical articles: {', '.join(parts)}."
+    ends = [list(of_run["validation"].values())[-2:] for of_run in found["linearisations"].values()]
+    falls = " The loss was still falling when training ended." if any(a - b > FALLS for a, b in ends) else ""
+    return f"F1 on {found['sentences']:,} sentences of other biomedical articles: {', '.join(parts)}.{falls}"
 
 
 def report(found: dict[str, Any]) -> str:
@@ -261,7 +267,12 @@ def report(found: dict[str, Any]) -> str:
         axes.plot(list(of_run["by_length"]), list(of_run["by_length"].values()), marker=".", label=name)
     axes.set(title="F1 by the length of the sentence", xlabel="words", ylabel="F1")
     axes.legend()
-    return "\n\n".join([figures.save(drawn, "parsing", "F1 against sentence length"), markdown(columns, lines)])
+    losses = "; ".join(
+        f"{name} {', '.join(f'{loss:.2f}' for loss in of_run['validation'].values())}"
+        for name, of_run in found["linearisations"].items()
+    )
+    text = f"Loss of a held-out token on the way, nats: {losses}."
+    return "\n\n".join([figures.save(drawn, "parsing", "F1 against sentence length"), markdown(columns, lines), text])
 
 
 # The command ---------------------------------------------------------------------------------------------------------
