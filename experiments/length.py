@@ -111,7 +111,7 @@ def finding(found: dict[str, Any]) -> str:
             f"{losses[-1]:.2f} at {names[-1]}, where translations have {words[-1]:.0%} of the reference's words"
         )
     longest = list(found["groups"].values())[-1]["learned"]  # beyond the loss with sinusoids, with its interval
-    verdict = "holds" if longest[1] > 0 else "fails" if longest[0] <= 0 else "cannot be resolved"
+    verdict = "holds" if longest[1] > 0 else "fails" if longest[2] < 0 else "cannot be resolved"
     hope = f"The paper's hope, that sinusoids reach further than learned positions, {verdict}. "
     return f"{hope}Trained to {SEEN} tokens. " + "; ".join(parts) + "."
 
