@@ -93,7 +93,7 @@ KINDS = ["name", "name", "number", "number", "placeholder", "placeholder", "url"
 SYLLABLES = [c + v for c in (*"bdfgklmnprstvwz", "br", "ch", "kr", "sch", "st", "th", "tr") for v in "aeiou"]
 ENDINGS = ["", "", "", "n", "r", "s", "l", "ck", "x", "ng"]
 DOMAINS = ["com", "com", "org", "net", "de", "fr", "eu", "io", "co.uk", "ch", "info", "ca", "at"]
-# Written in Latin letters, with towns that are real, not put together.
+# Written in Latin letters, with towns that look like towns there.
 COUNTRIES = (
     "cs_CZ da_DK de_AT de_DE en_IN es_ES fi_FI hr_HR hu_HU id_ID it_IT nl_NL no_NO pl_PL pt_PT ro_RO sk_SK sl_SI sv_SE"
 ).split()

@@ -66,7 +66,7 @@ def run_facts(run) -> dict:
     corpus = run.data.corpus
     return {
         "recipe": run.recipe.to_dict(),
-        "earlier": earlier_runs(run.recipe.initial),
+        "earlier": run.earlier,
         "steps": run.place.step,
         "epochs": run.place.epoch,
         "parameters": run.accelerator.unwrap_model(run.model).num_parameters(),
@@ -85,15 +85,21 @@ def run_facts(run) -> dict:
 
 
 def earlier_runs(initial: str | None) -> list[dict]:
-    """Of the runs that the initial weights come from, the first of all first: name, steps and so on."""
+    """Of the runs that the initial weights come from, the first of all first: name, steps and so on.
+
+    Empty where these weights do not say how they were trained.
+    """
     file = Path(resolve(initial), "training.json") if initial else None
     if file is None or not file.is_file():
         return []
-    facts = json.loads(file.read_text(encoding="utf-8"))
-    recipe = facts["recipe"]
-    own = {"name": recipe["name"], "batch_tokens": recipe["optimisation"]["batch_tokens"]}
-    own |= {"precision": recipe["optimisation"]["precision"]}
-    return [*facts.get("earlier", []), own | {key: facts[key] for key in ("steps", "hours", "device", "threads")}]
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        recipe = facts["recipe"]
+        own = {"name": recipe["name"], **{key: facts[key] for key in ("steps", "hours", "device", "threads")}}
+        own |= {key: recipe["optimisation"][key] for key in ("batch_tokens", "precision")}
+    except (ValueError, KeyError, TypeError):  # another program's file of this name
+        return []
+    return [*facts.get("earlier", []), own]
 
 
 def device_name(device: torch.device) -> str:

@@ -26,7 +26,7 @@ from .parallel_text import write_pairs
 from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_data, shard_weights, write_recipe
 from .recipe import Recipe
 from .report import Report, plot_curves
-from .result import finish
+from .result import earlier_runs, finish
 
 
 class Due(NamedTuple):
@@ -57,6 +57,7 @@ class Run:
         self.data = prepare_data(recipe, data_folder, output, cache or output / "cache", accelerator)
         model = build_model(recipe, accelerator.device)
         self.attention = model.config._attn_implementation
+        self.earlier = earlier_runs(recipe.initial)  # now: the end of a long run is late to find that they are gone
         self.model = shard_weights(model, accelerator) if accelerator.is_fsdp2 else accelerator.prepare(model)
         self.optimisers = build_optimisers(model, recipe.optimisation)
         if accelerator.process_index:

@@ -149,6 +149,21 @@ def test_warm_up_is_missed_by_the_order_that_loses_more_without_it(without, verd
     assert f"claim {verdict}." in warmup.finding({"losses": losses, "gradients": {"post": decoder, "pre": decoder}})
 
 
+@pytest.mark.parametrize(
+    "learned, verdict",
+    [([0.2, 0.1, 0.3], "holds"), ([-0.2, -0.3, -0.1], "fails"), ([-0.1, -0.2, 0.1], "cannot be resolved")],
+)
+def test_sinusoids_reach_further_where_the_interval_of_the_longest_sentences_says_so(learned, verdict):
+    names = list(length.groups(np.array([1])))
+    results = [
+        {"encoding": encoding, "seed": 1, "length": name, "loss": 3.0, "words_of_reference": 1.0}
+        for encoding in length.ENCODINGS
+        for name in names
+    ]
+    found = {"groups": {name: {"learned": learned} for name in names}, "results": results}
+    assert f"learned positions, {verdict}." in length.finding(found)
+
+
 def test_length_says_what_positions_cost_beside_sinusoids():
     """Two seeds of each of three encodings; learned positions lose 0.5 nats a token, none 1."""
     rng = np.random.default_rng(0)

@@ -377,6 +377,8 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     }
     assert earlier["batch_tokens"] == before["recipe"]["optimisation"]["batch_tokens"]
     assert [one["steps"] for one in earlier_runs(str(tmp_path / "model"))] == [before["steps"], 1], "oldest first"
+    (tmp_path / "model" / "training.json").write_text('{"epochs": 3}')
+    assert earlier_runs(str(tmp_path / "model")) == []
 
 
 def test_does_not_start_from_a_checkpoint_with_weights_missing(toy, cache, whole, tmp_path):
