@@ -427,9 +427,17 @@ def _reverse(values: dict) -> dict:
 
 
 def _merge(below: Any, above: Any) -> Any:
-    if isinstance(below, dict) and isinstance(above, dict):
-        return below | {key: _merge(below.get(key), value) for key, value in above.items()}
-    return above
+    """`above` on top of `below`: keys are merged, lists replaced, and `train+` adds to the list `train`."""
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    merged = dict(below)
+    for key, value in above.items():
+        name = key.removesuffix("+") if isinstance(key, str) else key
+        if name != key and isinstance(below.get(name), list) and isinstance(value, list):
+            merged[name] = below[name] + value
+        else:
+            merged[key] = _merge(below.get(key), value)
+    return merged
 
 
 # The command ----------------------------------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ class TestShipped:
         for path in SHIPPED:
             recipe = load_recipe(path)
             for source in sources_of(recipe):
-                if source.path:
+                if source.target_path:
+                    read = [source.path.rsplit(".")[-1], source.target_path.rsplit(".")[-1]]
+                elif source.path:
                     languages = ["en", source.path[3:5]] if source.path.startswith("en-") else ["en", "de", "fr"]
                     read = [languages[source.source_column], languages[source.target_column]]
                 else:
@@ -180,6 +182,16 @@ class TestReading:
         assert [source.path for source in recipe.data.train] == ["a.tsv", "b.tsv"]
         assert recipe.data.validation[0].path == "valid.en"
         assert (recipe.optimisation.max_steps, recipe.optimisation.warmup_steps) == (5, 2)
+
+    def test_extends_and_adds_to_a_list(self, plain):
+        above = plain.parent / "above.yaml"
+        above.write_text("extends: plain.yaml\ndata:\n  train+: [{path: more.tsv}]\n")
+        one, two = (load_recipe(path).data for path in (plain, above))
+        assert two.train[:-1] == one.train and two.train[-1].path == "more.tsv"
+        assert two.validation == one.validation
+        above.write_text("extends: plain.yaml\ndata:\n  training+: [{path: more.tsv}]\n")
+        with pytest.raises(ValueError, match=r"data\.training\+ is unknown; did you mean 'train'"):
+            load_recipe(above)
 
     def test_extends_in_a_circle(self, plain):
         for name, below in (("one", "two"), ("two", "one"), ("self", "self")):

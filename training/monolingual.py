@@ -1,0 +1,73 @@
+r"""Sentences of a recipe's target language that its data lack, for back-translation (arXiv 1511.06709).
+
+python -m training.monolingual mini-de-en --data DATA --text en-fr/train.tsv.xz --tag-column 2 --tags tatoeba \
+    --output DATA/back_translation/tatoeba-de-en.en
+vaswani translate --source en --target de --input DATA/back_translation/tatoeba-de-en.en \
+    --output DATA/back_translation/tatoeba-de-en.de
+
+People wrote these sentences, and they become the target side; a model of the other direction writes the source side.
+What the recipe's training, validation and test sets have on their target side is left out: the first is known already,
+and the others must not be seen. (Pairs that the recipe holds out are left out when it is trained.)
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from vaswani_transformer.command_line import stop
+
+from .files import whole_file
+from .parallel_text import iterate_pairs
+from .recipe import Source, load_recipe
+
+
+def new_texts(texts: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """Each text that is not known, once, in its order; case and the width of spaces make no difference."""
+    seen = {"", *map(_key, known)}
+    for text in texts:
+        if (key := _key(text)) not in seen:
+            seen.add(key)
+            yield " ".join(text.split())
+
+
+def _key(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(
+        prog="python -m training.monolingual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", help="the recipe whose data lack them, in its target language")
+    parser.add_argument("--data", default=".", help="the folder that its paths, and that of the text, start from")
+    parser.add_argument("--text", required=True, help="the file with the sentences, one a line or in a column")
+    parser.add_argument("--column", type=int, default=0, help="between tabs, counted from 0 (default: 0)")
+    parser.add_argument("--tag-column", type=int, help="with --tags: only lines whose tag is one of these")
+    parser.add_argument("--tags", nargs="+", default=[])
+    parser.add_argument("--output", type=Path, required=True, help="the file to write, one sentence a line")
+    options = parser.parse_args(arguments)
+    if bool(options.tags) != (options.tag_column is not None):
+        parser.error("--tags and --tag-column need each other")
+    try:
+        data = load_recipe(options.recipe).data
+        column = {"source_column": options.column, "target_column": options.column}
+        text = Source(path=options.text, tag_column=options.tag_column, tags=options.tags, **column)
+        # The recipe may name the very file that is to be made.
+        sources = [
+            source
+            for source in chain(data.train, data.validation, data.test)
+            if options.output.resolve() not in [path.resolve() for path in source.files(options.data)]
+        ]
+        known = (target for source in sources for _, target in iterate_pairs(source, options.data))
+        new = list(new_texts((text for text, _ in iterate_pairs(text, options.data)), known))
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(options.output) as partial:
+            partial.write_text("".join(f"{line}\n" for line in new), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        stop(parser, error)
+    print(f"{len(new):,} sentences")
+
+
+if __name__ == "__main__":
+    main()
