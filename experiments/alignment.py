@@ -5,12 +5,12 @@
 Question: which head of cross-attention tells best which source word a target word translates, and how good is that
 beside a tool made for it?
 
-Design: source and reference go through the model. Each target word takes the source word that a head gives most weight,
-either where the word is produced or one step later, where it is read (Chen et al. 2020, arXiv 2004.14837, found the
+Design: source and reference go through the model. For each target word we take the source word with the largest weight,
+either at the step that predicts the word or at the next, which reads it (Chen et al. 2020, arXiv 2004.14837, found the
 latter better). The head is chosen by its alignment error rate on Tatoeba's test, where eflomal, trained on 100,000
-pairs more, says what is right: links in both directions are sure, in one possible. It is judged on sentences aligned by
-hand (alignments/), as eflomal is. Lower is better; a head gives one link a word, so that 0 is out of reach. The winner
-is kept in the checkpoint's generation_config.json, as `alignment_head`.
+pairs more, says what is right: links that it finds in both directions are sure, in one only possible. It is judged on
+sentences aligned by hand (alignments/), as eflomal is. Lower is better; a head gives one link a word, so that 0 is out
+of reach. The winner is kept in the checkpoint's generation_config.json, as `alignment_head`.
 """
 
 import json
@@ -193,7 +193,8 @@ def keep(checkpoint: str, best: dict[str, Any]):
 def judge(lab: Lab, folder: str) -> tuple[list[Aligned], list[Aligned], dict[str, list[Links]]]:
     """Test pairs as eflomal aligns them, pairs aligned by hand, and what eflomal makes of these."""
     by_hand = read_alignments(ROOM / "alignments" / f"{folder}.txt")
-    tests = lab.pairs(f"{folder}/tatoeba_test.tsv.xz")[:CHOSEN_BY]
+    judged = {pair.source for pair in by_hand}
+    tests = [pair for pair in lab.pairs(f"{folder}/tatoeba_test.tsv.xz")[:CHOSEN_BY] if pair[0] not in judged]
     given = [*training_pairs(lab, folder), *tests, *((pair.source, pair.target) for pair in by_hand)]
     links = eflomal_links(given)[-len(tests) - len(by_hand) :]
     chosen_by = [
@@ -224,9 +225,9 @@ def finding(found: dict[str, Any]) -> str:
         best = of_model["best"]
         parts.append(
             f"{name}: head {best['head'] + 1} of layer {best['layer'] + 1}, where the word is {best['when']}, "
-            f"{of_model['by_hand'][0]:.0%} (eflomal {min(values[0] for values in of_model['eflomal'].values()):.0%})"
+            f"{rate(of_model['by_hand'])}; eflomal {rate(min(of_model['eflomal'].values()))}"
         )
-    return f"The head that aligns best, with its error rate on sentences aligned by hand: {'; '.join(parts)}."
+    return f"The head that aligns best, with its error rate on sentences aligned by hand: {' | '.join(parts)}."
 
 
 def report(found: dict[str, Any]) -> str:

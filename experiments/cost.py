@@ -26,7 +26,7 @@ from vaswani_transformer.configuration_vaswani import PRESETS
 from vaswani_transformer.machine import processor
 
 from . import figures
-from .lab import ROOM, Lab, recorded
+from .lab import ROOM, ExperimentError, Lab, recorded
 from .tables import Column, markdown
 
 
@@ -93,6 +93,8 @@ def run(lab: Lab) -> dict[str, Any]:
         )
     for name in CHECKPOINTS:
         facts = json.loads(Path(checkpoint_path(name), "training.json").read_text(encoding="utf-8"))
+        if facts["recipe"]["initial"] and "earlier" not in facts:
+            raise ExperimentError(f"{name}: training.json does not say what its first weights took; train it again.")
         parts = [*facts.get("earlier", []), {**facts["recipe"]["optimisation"], **facts}]  # of one shape, all of them
         tokens = sum(part["steps"] * part["batch_tokens"] for part in parts)
         counted = operations_per_token(VaswaniConfig.from_pretrained(checkpoint_path(name))) * tokens

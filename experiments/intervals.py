@@ -40,13 +40,14 @@ class Design(NamedTuple):
         return self.nats.sum(axis=-1) / self.tokens.sum()
 
 
-def differences(design: Design, baseline: str, spread: float = 5.0) -> dict[str, Interval]:
+def differences(design: Design, baseline: str, spread: float = 2.0) -> dict[str, Interval]:
     """Of each row to the baseline, in nats a token.
 
     Seeds are blocks: what is left of a loss once its row's and its seed's mean are taken away is chance, and all rows
     together say how large it is (two-way analysis of variance). To that comes the choice of pairs, by the paired
-    differences of pairs. A row that varies over `spread` times as much as the rest (it sometimes fails to learn) would
-    spoil this for the others: it is left out of the common estimate and has its own.
+    differences of pairs. This takes rows to be equally noisy. One that varies over `spread` times as much as the
+    median row is left out of the common estimate and has its own: at 2, the interval of a row of three seeds that is
+    two to five times as noisy as the others holds the truth in some 85% of cases, and that of any other in 94%.
     """
     means, base = design.means, design.rows.index(baseline)
     count = means.shape[1]
@@ -78,6 +79,12 @@ def bootstrap(statistic: Callable[[np.ndarray], float], count: int, draws: int =
     values = [statistic(rng.integers(0, count, count)) for _ in range(draws)]
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(statistic(np.arange(count))), float(low), float(high))
+
+
+def mean(values: np.ndarray) -> Interval:
+    """Of a mean, by Student's t: [N]."""
+    reach = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    return Interval(values.mean(), values.mean() - reach, values.mean() + reach)
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> Interval:

@@ -24,7 +24,8 @@ from vaswani_transformer.machine import processor
 
 ROOM = Path(__file__).parent
 RESULTS = ROOM / "results"
-KEPT = ("recipe.json", "log.jsonl", "model/training.json", "model/likelihood-*.tsv")  # of a finished run
+# Of a finished run, or one whose loss was not finite.
+KEPT = ("recipe.json", "log.jsonl", "not_finite.tsv", "model/training.json", "model/likelihood-*.tsv")
 VERSIONS = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy")
 
 
@@ -125,12 +126,12 @@ class Lab:
         return [Run(one["run"], one["seed"], folder / f"{one['run']}-seed{one['seed']}", one) for one in facts]
 
     def keep(self, name: str):
-        """Writes results/runs/NAME.tar.xz: the settings, log and losses of each finished run, but not its weights.
+        """Writes results/runs/NAME.tar.xz: the settings, log and losses of each run that has ended, not its weights.
 
         `train` finds them there, so that an experiment can go on, and its page be computed again, on another machine.
         """
         folder, path = self.folder(name), RESULTS / "runs" / f"{name}.tar.xz"
-        finished = [model.parent for model in sorted(folder.glob("*/model"))]
+        finished = sorted({path.parent for end in ("model", "not_finite.tsv") for path in folder.glob(f"*/{end}")})
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial, tarfile.open(partial, "w:xz") as archive:
             for file in (file for run in finished for pattern in KEPT for file in sorted(run.glob(pattern))):

@@ -22,6 +22,8 @@ def write_report():
         findings[name] = module.finding(found)
         sections += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), findings[name], module.report(found)]
         sections.append(origin(found))
+    if missing := [name for name in EXPERIMENTS if name not in findings]:
+        sections.append(f"Not run yet: {', '.join(f'`{name}`' for name in missing)}.")
     introduction = (ROOM / "introduction.md").read_text(encoding="utf-8").strip()
     README.write_text("\n\n".join([introduction, *sections]) + "\n", encoding="utf-8")
     text = json.dumps(findings, indent=2, ensure_ascii=False)

@@ -117,6 +117,9 @@ class Grid:
         folder = self.output / variant.name
         if self.stopped or (folder / "model").exists():
             return
+        if (folder / "not_finite.tsv").exists():  # it would come to that again
+            print(f"{variant.name}: its loss was not finite; delete {folder} to train it again", flush=True)
+            return
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "training.train", self.recipe, "--data", self.data, "--output", folder]
         command += ["--cache", self.output / "cache"]
