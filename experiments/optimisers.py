@@ -146,7 +146,7 @@ def finding(found: dict[str, Any]) -> str:
             seeds = f" in {len(reached)} of {len(needed)} seeds" if 0 < len(reached) < len(needed) else ""
             parts.append(f"{name}: {share}{seeds}")
     return (
-        "Of the tokens that the paper's Adam needs for its loss at the end, without the seed that rates were chosen by: "
+        "Of the tokens that the paper's Adam needs for its loss at the end, without the seed that chose the rates: "
         f"{'; '.join(parts)}."
     )
 
