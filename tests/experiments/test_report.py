@@ -122,8 +122,9 @@ def test_verdicts(claim, found, expected):
     assert table3.verdict(claim, Interval(*found)) == expected
 
 
-def test_table_3_says_what_its_losses_are():
+def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
     """25 rows of three seeds, of which one is worse by 0.3 nats, one noisy, and one failed twice."""
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
     rng = np.random.default_rng(0)
     tokens, ease = rng.integers(5, 20, 300).astype(float), rng.normal(2, 0.3, 300)
     runs, losses = [], {}
