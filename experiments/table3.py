@@ -61,6 +61,7 @@ def width(d_model: int) -> list[str]:
 
 
 PRE_NORM = ["model.norm_position=pre"]
+TWICE_THE_RATE = "optimisation.learning_rate_scale=1.0"  # which suits it better, see `warmup`
 NO_WARM_UP = ["optimisation.warmup_steps=1", "optimisation.decay_from=400"]
 BASE = Row("", "the base model", [])
 ROWS = {
@@ -85,6 +86,7 @@ ROWS = {
         "E", "learned positions", ["model.position_encoding=learned", "model.max_position_embeddings=64"], 4.92, 25.7
     ),
     "pre-norm": Row("beyond", "LayerNorm before each sub-layer", PRE_NORM),
+    "pre-norm-rate": Row("beyond", "LayerNorm before, twice the rate", [*PRE_NORM, TWICE_THE_RATE]),
     "no-warm-up": Row("beyond", "no warm-up", NO_WARM_UP),
     "pre-norm-no-warm-up": Row("beyond", "LayerNorm before, and no warm-up", [*PRE_NORM, *NO_WARM_UP]),
     "unscaled": Row("beyond", "no division by sqrt(d_k)", ["model.scale_attention=false"]),

@@ -88,6 +88,7 @@ def test_a_row_of_table_3_is_the_papers_scaled(row, preset):
     ("row", "wanted"),
     [
         ("pre-norm", {"norm_position": "pre"}),
+        ("pre-norm-rate", {"norm_position": "pre", "learning_rate_scale": 1.0}),
         ("no-warm-up", {"warmup_steps": 1, "decay_from": 400}),
         ("unscaled", {"scale_attention": False}),
         ("untied", {"share_embeddings": "none"}),
