@@ -41,7 +41,8 @@ def show(page, chapter: str):
         page.translate(TEXT)
     for figure in range(page.js("return document.querySelectorAll(`#${arguments[0]} figure`).length", chapter)):
         page.js("document.querySelectorAll(`#${arguments[0]} figure`)[arguments[1]].scrollIntoView()", chapter, figure)
-        page.wait(f"document.querySelectorAll('#{chapter} figure .body')[{figure}].children.length")
+        body = f"document.querySelectorAll('#{chapter} figure .body')[{figure}]"
+        page.wait(f"{body}.matches(':not([data-stale], :empty)')")
 
 
 def numbers(page, selector: str, attribute: str) -> list[float]:

@@ -16,12 +16,14 @@ def show(page, chapter: str, figure: int = 0):
     """Brings a figure into view and waits until it is drawn."""
     place = f"document.querySelectorAll('#{chapter} figure')[{figure}]"
     page.js(f"{place}.scrollIntoView({{behavior: 'instant'}})")
-    page.wait(f"{place}.querySelector('.body').children.length")
+    page.wait(f"{place}.querySelector('.body:not([data-stale])')?.children.length")
 
 
 def press(page, selector: str):
+    """Clicks, and waits until the figure is drawn again: at once, unless the browser has yet to find it in view."""
     page.wait(f'document.querySelector("{selector}")')
     page.js("document.querySelector(arguments[0]).click()", selector)
+    page.wait(f"""!document.querySelector("{selector}")?.closest("[data-stale]")""")
 
 
 def slide(page, key: str, value: float):
