@@ -134,12 +134,6 @@ def measure(runs: list[Run], losses: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"seeds": seeds, "pairs": len(design.tokens), "tokens": int(design.tokens.sum()), "rows": rows}
 
 
-def chance(found: dict[str, Any]) -> float:
-    """By how much losses of the same model differ with the seed: the standard deviation, of the median row."""
-    losses = [list(row["losses"].values()) for row in found["rows"]]
-    return float(np.median([np.std(of_row, ddof=1) for of_row in losses if len(of_row) > 1]))
-
-
 def loss_of(loss: np.ndarray) -> float:
     """Nats a token."""
     return float(loss[:, 0].sum() / loss[:, 1].sum())

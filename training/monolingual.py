@@ -2,7 +2,7 @@ r"""Sentences of a recipe's target language that its data lack, for back-transla
 
 python -m training.monolingual mini-de-en --data DATA --text en-fr/train.tsv.xz --tag-column 2 --tags tatoeba \
     --output DATA/back_translation/tatoeba-de-en.en
-vaswani translate --source en --target de --input DATA/back_translation/tatoeba-de-en.en \
+vaswani translate --from en --to de --input DATA/back_translation/tatoeba-de-en.en \
     --output DATA/back_translation/tatoeba-de-en.de
 
 People wrote these sentences, and they become the target side; a model of the other direction writes the source side.
