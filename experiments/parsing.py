@@ -4,14 +4,15 @@
     python -m experiments.parsing parse "The cells were cultured in serum ." --model RUNS/parsing/in-order-seed1/model
 
 Question: "to evaluate if the Transformer can generalize to other tasks we performed experiments on English constituency
-parsing". Does it learn this from 25,000 trees with no change to the model? And is it better to name a constituent
-before its words, as the paper did, or after the first of them (in-order)?
+parsing". Does it learn this from 25,000 trees with no change to the model? Is it better to name a constituent before
+its words, as the paper did, or after the first of them (in-order)? And to say the part of speech of each word, or to
+have one symbol for all words, as Vinyals et al. 2015 had?
 
 Design: the paper's four layers, narrower, trained with Muon, not the paper's Adam, on CRAFT, biomedical articles; other
-articles for the test. The target is the tree without its words, which are restored from the sentence; the search (beam
-4) may only take what can still become one whole tree over them, so that every output is one. F1 of labelled
-constituents by evalb's rules (COLLINS.prm), all lengths, with an interval over sentences. The paper has 91.3 on the
-Wall Street Journal from 40,000 sentences.
+articles for the test. The target is the tree without its words, which are restored from the sentence; "untagged" has
+the same symbol for each of them. The search (beam 4) may only take what can still become one whole tree over the words,
+so that every output is one. F1 of labelled constituents by evalb's rules (COLLINS.prm), all lengths, with an interval
+over sentences. The paper has 91.3 on the Wall Street Journal from 40,000 sentences.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,7 +34,21 @@ from . import figures
 from .intervals import bootstrap
 from .lab import ExperimentError, Lab
 from .tables import Column, markdown
-from .trees import END, LINEARISATIONS, WORD, Leaf, Score, State, Tree, build, compare, read_tree, rest, total
+from .trees import (
+    END,
+    LINEARISATIONS,
+    SPELLED,
+    WORD,
+    Leaf,
+    Score,
+    State,
+    Tree,
+    build,
+    compare,
+    read_tree,
+    rest,
+    total,
+)
 
 
 TITLE = "Parsing (section 6.3)"
@@ -42,8 +57,38 @@ LABELS = (
     "ADJP ADVP CAPTION CIT CONJP FRAG HEADING INTJ LST NAC NML NP PP PRN PRT QP RRC S SBAR SBARQ SINV SQ TITLE UCP VP "
     "WHADJP WHADVP WHNP WHPP X"
 ).split()
+TAGS = (
+    "NN IN JJ NNS DT , CD VBN . HYPH CC -RRB- -LRB- RB VBD NNP SYM VBZ VBG VB VBP TO PRP : FW WDT MD LS PRP$ JJR WRB "
+    "RBR RP EX RBS POS JJS '' `` NNPS AFX PDT WP WP$"
+).split()  # the most frequent first, which an output that was cut off is completed with
 FALLS = 0.01  # nats, from the last validation but one to the last
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 60), (61, 1000))  # words
+
+
+class Form(NamedTuple):
+    """How a tree is written."""
+
+    order: str  # of LINEARISATIONS
+    is_tagged: bool
+
+    @property
+    def name(self) -> str:
+        return self.order if self.is_tagged else f"{self.order}-untagged"
+
+    @property
+    def is_in_order(self) -> bool:
+        return self.order == "in-order"
+
+    @property
+    def words(self) -> list[str]:
+        """The symbols that a word may have."""
+        return [WORD + SPELLED.get(tag, tag) for tag in TAGS] if self.is_tagged else [WORD]
+
+    def linearise(self, tree: Tree) -> list[str]:
+        return LINEARISATIONS[self.order](tree, self.is_tagged)
+
+
+FORMS = {form.name: form for form in (Form(order, tagged) for tagged in (True, False) for order in LINEARISATIONS)}
 
 
 def read_trees(path: Path) -> list[Tree]:
@@ -60,11 +105,11 @@ def read_trees(path: Path) -> list[Tree]:
 
 
 def write_pairs(trees: dict[str, list[Tree]], folder: Path):
-    """The trees as training reads them: sentence and symbols, a file for each part and linearisation."""
+    """The trees as training reads them: sentence and symbols, a file for each part and form."""
     folder.mkdir(exist_ok=True)
-    for name, linearise in LINEARISATIONS.items():
+    for name, form in FORMS.items():
         for part, of_part in trees.items():
-            lines = (f"{sentence(tree)}\t{' '.join(linearise(tree))}\n" for tree in of_part)
+            lines = (f"{sentence(tree)}\t{' '.join(form.linearise(tree))}\n" for tree in of_part)
             (folder / f"{name}-{part}.tsv").write_text("".join(lines), encoding="utf-8")
 
 
@@ -78,14 +123,14 @@ def sentence(tree: Tree) -> str:
 class Grammar:
     """Which tokens may follow a prefix, for sentences of known numbers of words: `prefix_allowed_tokens_fn`."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, words: Sequence[int], is_in_order: bool):
-        symbols = [WORD, *(kind + label for label in LABELS for kind in "oc")]
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, words: Sequence[int], form: Form):
+        symbols = [*form.words, *(kind + label for label in LABELS for kind in "oc")]
         plain = {"add_special_tokens": False, "verbose": False}
         self.tokens = {symbol: tuple(tokenizer(text_target=symbol, **plain)["input_ids"]) for symbol in symbols}
         self.symbols = {ids: symbol for symbol, ids in self.tokens.items()}
         self.first = {ids[0] for ids in self.symbols}
         self.end = tokenizer.eos_token_id
-        self.starts = [State(count, is_in_order, LABELS) for count in words]
+        self.starts = [State(count, form.is_in_order, LABELS, form.words) for count in words]
         self.known: dict[tuple[int, tuple[int, ...]], tuple[State | None, tuple[int, ...]]] = {}
 
     def __call__(self, sentence: int, ids: torch.Tensor) -> list[int]:
@@ -158,7 +203,7 @@ def parse(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Sequence[Sequence[Leaf]],
-    is_in_order: bool,
+    form: Form,
     beams: int = 4,
     batch: int = 32,
 ) -> list[Tree]:
@@ -171,7 +216,7 @@ def parse(
             [" ".join(leaf.word for leaf in sentences[i]) for i in some], padding=True, return_tensors="pt"
         )
         lengths = [len(sentences[i]) for i in some]
-        grammar = Grammar(tokenizer, lengths, is_in_order)
+        grammar = Grammar(tokenizer, lengths, form)
         outputs = model.generate(
             **inputs,
             num_beams=beams,
@@ -180,7 +225,7 @@ def parse(
             prefix_allowed_tokens_fn=grammar,
         )
         for row, (i, ids) in enumerate(zip(some, outputs.tolist(), strict=True)):
-            found[i] = build(grammar.symbols_of(row, ids[1:]), sentences[i], is_in_order)
+            found[i] = build(grammar.symbols_of(row, ids[1:]), sentences[i], form.is_in_order)
     return [found[i] for i in range(len(sentences))]
 
 
@@ -192,14 +237,13 @@ def run(lab: Lab) -> dict[str, Any]:
     folder = lab.folder("parsing") / "data"
     write_pairs(trees, folder)
     settings = {
-        name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"]
-        for name in LINEARISATIONS
+        name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"] for name in FORMS
     }
     runs = replace(lab, data=folder).train("parsing", "parsing", settings)
     found = {}
     for one in runs:
         model, tokenizer = load(one.model)
-        parsed = parse(model, tokenizer, [list(tree.leaves()) for tree in trees["test"]], one.row == "in-order")
+        parsed = parse(model, tokenizer, [list(tree.leaves()) for tree in trees["test"]], FORMS[one.row])
         scores = [compare(tree, gold) for tree, gold in zip(parsed, trees["test"], strict=True)]
         (one.folder / "test.mrg").write_text("".join(f"{tree}\n" for tree in parsed), encoding="utf-8")
         found[one.row] = summarise(scores, trees["test"]) | {"parameters": one.facts["parameters"]}
@@ -207,8 +251,8 @@ def run(lab: Lab) -> dict[str, Any]:
         found[one.row]["validation"] = {
             str(line["step"]): round(line["validation_loss"], 4) for line in one.log() if "validation_loss" in line
         }
-        found[one.row]["freely"] = free_share(model, tokenizer, trees["test"][:500], one.row == "in-order")
-    return {"sentences": len(trees["test"]), "linearisations": found}
+        found[one.row]["freely"] = free_share(model, tokenizer, trees["test"][:500], FORMS[one.row])
+    return {"sentences": len(trees["test"]), "forms": found}
 
 
 def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
@@ -230,9 +274,7 @@ def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def free_share(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, trees: Sequence[Tree], is_in_order: bool
-) -> float:
+def free_share(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, trees: Sequence[Tree], form: Form) -> float:
     """How many greedy outputs are one whole tree over the words although nothing sees to it."""
     whole = 0
     for tree in trees:
@@ -240,7 +282,7 @@ def free_share(
         leaves = list(tree.leaves())
         ids = model.generate(**inputs, num_beams=1, max_new_tokens=8 * len(leaves) + 20)
         try:
-            build(tokenizer.decode(ids[0], skip_special_tokens=True).split(), leaves, is_in_order)
+            build(tokenizer.decode(ids[0], skip_special_tokens=True).split(), leaves, form.is_in_order)
             whole += 1
         except ValueError:
             pass
@@ -248,32 +290,39 @@ def free_share(
 
 
 def finding(found: dict[str, Any]) -> str:
-    parts = [f"{name} {of_run['f1'][0]:.1f}" for name, of_run in found["linearisations"].items()]
-    ends = [list(of_run["validation"].values())[-2:] for of_run in found["linearisations"].values()]
+    parts = [f"{name} {of_run['f1'][0]:.1f}" for name, of_run in found["forms"].items()]
+    ends = [list(of_run["validation"].values())[-2:] for of_run in found["forms"].values()]
     falls = " The loss was still falling when training ended." if any(a - b > FALLS for a, b in ends) else ""
+    f1 = {name: of_run["f1"][0] for name, of_run in found["forms"].items()}
+    gains = [
+        f"{f1[order] - f1[untagged]:+.1f} ({order})"
+        for order in LINEARISATIONS
+        if order in f1 and (untagged := Form(order, is_tagged=False).name) in f1
+    ]
+    tags = f" Parts of speech in place of one symbol for all words: {', '.join(gains)}." if gains else ""
     return (
         f"F1 on {found['sentences']:,} sentences of other biomedical articles: {', '.join(parts)}, with one seed "
-        f"each: which order is better cannot be resolved.{falls}"
+        f"each: which order is better cannot be resolved.{tags}{falls}"
     )
 
 
 def report(found: dict[str, Any]) -> str:
     lines = []
-    for name, of_run in found["linearisations"].items():
+    for name, of_run in found["forms"].items():
         value, low, high = of_run["f1"]
-        line = {"linearisation": name, "F1": f"{value:.1f} ({low:.1f} to {high:.1f})"}
+        line = {"form": name, "F1": f"{value:.1f} ({low:.1f} to {high:.1f})"}
         line |= {key: f"{of_run[key]:.1f}" for key in ("precision", "recall")} | {"exact": f"{of_run['exact']:.1f}%"}
         lines.append({**line, "whole trees without constraint": f"{of_run['freely']:.1%}", "hours": of_run["hours"]})
-    columns = [Column(name, right=name != "linearisation") for name in lines[0]]
+    columns = [Column(name, right=name != "form") for name in lines[0]]
     drawn = figures.figure(6, 2.8)
     axes = drawn.subplots()
-    for name, of_run in found["linearisations"].items():
+    for name, of_run in found["forms"].items():
         axes.plot(list(of_run["by_length"]), list(of_run["by_length"].values()), marker=".", label=name)
     axes.set(title="F1 by the length of the sentence", xlabel="words", ylabel="F1")
     axes.legend()
     losses = "; ".join(
         f"{name} {', '.join(f'{loss:.2f}' for loss in of_run['validation'].values())}"
-        for name, of_run in found["linearisations"].items()
+        for name, of_run in found["forms"].items()
     )
     text = (
         "Intervals are over sentences, not over seeds. Whole trees without constraint: of 500 greedy outputs. Loss of "
@@ -293,13 +342,13 @@ def main(arguments: list[str] | None = None):
     options = parser.parse_args(arguments)
     try:
         model, tokenizer = load(options.model)
-        order = find_linearisation(options.model)
+        form = find_form(options.model)
         texts = [[Leaf("XX", word) for word in tokens(text)] for text in options.sentences]
         if not all(texts):
             raise ValueError("A sentence has no words.")
     except (OSError, ValueError) as error:
         sys.exit(f"{parser.prog}: {error}")
-    for tree in parse(model, tokenizer, texts, order == "in-order"):
+    for tree in parse(model, tokenizer, texts, form):
         print(tree.pretty())
 
 
@@ -309,8 +358,8 @@ def tokens(text: str) -> list[str]:
     return [{"(": "-LRB-", ")": "-RRB-"}.get(word, word) for word in found]
 
 
-def find_linearisation(model: Path) -> str:
-    """That which a parser was trained on, by the recipe in its folder.
+def find_form(model: Path) -> Form:
+    """That of the trees which a parser was trained on, by the recipe in its folder.
 
     Raises:
         ValueError: it is no parser.
@@ -318,7 +367,7 @@ def find_linearisation(model: Path) -> str:
     recipe = json.loads((model / "training.json").read_text(encoding="utf-8"))["recipe"]
     if recipe["name"] != "parsing":
         raise ValueError(f"{model} is not a parser: its recipe is {recipe['name']!r}.")
-    return recipe["data"]["train"][0]["path"].removesuffix("-train.tsv")
+    return FORMS[recipe["data"]["train"][0]["path"].removesuffix("-train.tsv")]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ from typing import NamedTuple, Union
 
 
 WORD, END = "w", "</s>"  # the symbols of a word, whichever it is, and of the end of the tree
+SPELLED = {  # tags that are not of letters, as their symbols have them
+    ",": "COMMA", ".": "STOP", ":": "COLON", "``": "OPENQUOTE", "''": "CLOSEQUOTE", "-LRB-": "LRB", "-RRB-": "RRB",
+    "PRP$": "PRPS", "WP$": "WPS", "$": "DOLLAR", "#": "HASH",
+}  # fmt: skip
 MOST_OPENED = 12  # constituents that may be opened between two words: in treebanks there are fewer
 
 # What evalb leaves out by COLLINS.prm, which is how parsers are compared: the root, and punctuation.
@@ -102,22 +106,35 @@ def bare(label: str) -> str:
 
 # As a sequence of symbols --------------------------------------------------------------------------------------------
 #
-# "oNP" opens a noun phrase, "cNP" closes it, and "w" is the next word: letters only, so that a tokenizer keeps a symbol
-# whole. A sequence has no words: they are the sentence's, in its order.
+# "oNP" opens a noun phrase, "cNP" closes it, and "wDT" is the next word, a determiner, or "w" whatever it is: letters
+# only, so that a tokenizer keeps a symbol whole. A sequence has no words: they are the sentence's, in its order.
 
 
-def brackets(tree: Tree) -> list[str]:
-    """Each constituent's label before its children (Vinyals et al. 2015): (S (NP w) (VP w))."""
+def brackets(tree: Tree, is_tagged: bool = True) -> list[str]:
+    """Each constituent's label before its children (Vinyals et al. 2015): (S (NP wDT wNN) (VP wVBD))."""
     symbols = [f"o{tree.label}"]
     for child in tree.children:
-        symbols += [WORD] if isinstance(child, Leaf) else brackets(child)
+        symbols += word(child, is_tagged) if isinstance(child, Leaf) else brackets(child, is_tagged)
     return [*symbols, f"c{tree.label}"]
 
 
-def in_order(tree: Tree) -> list[str]:
-    """Each constituent's label after its first child (Liu and Zhang 2017): w (NP ) (S w (VP ) )."""
-    first, *others = ([WORD] if isinstance(child, Leaf) else in_order(child) for child in tree.children)
+def in_order(tree: Tree, is_tagged: bool = True) -> list[str]:
+    """Each constituent's label after its first child (Liu and Zhang 2017): wDT (NP wNN ) (S wVBD (VP ) )."""
+    first, *others = (
+        word(child, is_tagged) if isinstance(child, Leaf) else in_order(child, is_tagged) for child in tree.children
+    )
     return [*first, f"o{tree.label}", *(symbol for child in others for symbol in child), f"c{tree.label}"]
+
+
+def word(leaf: Leaf, is_tagged: bool) -> list[str]:
+    """The symbol of a word, with its part of speech or without."""
+    return [WORD + SPELLED.get(leaf.tag, leaf.tag)] if is_tagged else [WORD]
+
+
+def tag_of(symbol: str) -> str:
+    """The part of speech in a word's symbol; "" where it has none."""
+    letters = symbol.removeprefix(WORD)
+    return next((tag for tag, spelled in SPELLED.items() if spelled == letters), letters)
 
 
 LINEARISATIONS = {"brackets": brackets, "in-order": in_order}
@@ -130,6 +147,7 @@ class State:
     left: int  # words
     is_in_order: bool
     labels: Sequence[str]
+    words: Sequence[str] = (WORD,)  # the symbols that a word may have
     open: tuple[str, ...] = ()
     last: str = ""  # symbol
     opened: int = field(default=0)  # since the last word
@@ -145,7 +163,7 @@ class State:
     def _brackets(self) -> list[str]:
         if not self.open:
             return [END] if self.last else self._opening
-        symbols = [WORD, *self._opening] if self.left else []
+        symbols = [*self.words, *self._opening] if self.left else []
         has_child = not self.last.startswith("o")
         if has_child and (len(self.open) > 1 or not self.left):  # the root closes after the last word
             symbols.append(f"c{self.open[-1]}")
@@ -153,13 +171,13 @@ class State:
 
     def _in_order(self) -> list[str]:
         if not self.last:
-            return [WORD]
+            return [*self.words]
         ended = not self.last.startswith("o")  # a word or constituent, which may become a first child
         symbols = self._opening if ended else []
         if not self.open:
-            return [*symbols, END] if self.last != WORD and not self.left else symbols
+            return [*symbols, END] if not is_word(self.last) and not self.left else symbols
         if self.left:
-            symbols = [WORD, *symbols]
+            symbols = [*self.words, *symbols]
         # What is closed with words left must get a parent.
         if len(self.open) > 1 or not self.left or self._opening:
             symbols.append(f"c{self.open[-1]}")
@@ -167,25 +185,30 @@ class State:
 
     def after(self, symbol: str) -> "State":
         """The state once an allowed symbol has come."""
-        if symbol == WORD:
+        if is_word(symbol):
             return replace(self, left=self.left - 1, last=symbol, opened=0)
         if symbol.startswith("o"):
             return replace(self, open=(*self.open, symbol[1:]), last=symbol, opened=self.opened + 1)
         return replace(self, open=self.open[:-1], last=symbol)
 
 
+def is_word(symbol: str) -> bool:
+    return symbol.startswith(WORD)
+
+
 def rest(state: State) -> list[str]:
     """The shortest way to a whole tree."""
     symbols = []
     while END not in (allowed := state.allowed()):
-        symbol = WORD if WORD in allowed else next((one for one in allowed if one.startswith("c")), allowed[-1])
+        words = [one for one in allowed if is_word(one)]
+        symbol = words[0] if words else next((one for one in allowed if one.startswith("c")), allowed[-1])
         symbols.append(symbol)
         state = state.after(symbol)
     return symbols
 
 
 def build(symbols: Iterable[str], leaves: Iterable[Leaf], is_in_order: bool) -> Tree:
-    """The tree of a whole sequence of symbols; its words are the leaves, in their order.
+    """The tree of a whole sequence of symbols; its words are the leaves, in their order, with the symbols' tags.
 
     Raises:
         ValueError: it is not the sequence of one tree over these words.
@@ -193,11 +216,11 @@ def build(symbols: Iterable[str], leaves: Iterable[Leaf], is_in_order: bool) -> 
     words = iter(leaves)
     stack: list[list] = [[]]  # of each open constituent its label and children; the first collects the root
     for symbol in symbols:
-        if symbol == WORD:
+        if is_word(symbol):
             leaf = next(words, None)
             if leaf is None:
                 raise ValueError("There are more words in the tree than in the sentence.")
-            stack[-1].append(leaf)
+            stack[-1].append(replace(leaf, tag=tag_of(symbol) or leaf.tag))
         elif symbol.startswith("o"):
             least = 1 if len(stack) == 1 else 3  # the label is no child, and the first stays where it is
             if is_in_order and len(stack[-1]) < least:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from experiments import parsing
-from experiments.trees import LINEARISATIONS, Leaf, build, read_tree
+from experiments.trees import build, read_tree
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, learn_tokenizer
 
 
@@ -21,7 +21,7 @@ TREES = [
 def tokenizer():
     """It cuts some symbols, of which others begin with the same letters: S, SBAR, SBARQ."""
     trees = [read_tree(tree) for tree in TREES]
-    texts = [parsing.sentence(tree) for tree in trees] + ["oS cS oNP cNP w oSB"] * 40
+    texts = [parsing.sentence(tree) for tree in trees] + ["oS cS oNP cNP w oSB wNN wNNS wDT"] * 40
     return learn_tokenizer(texts, 290)
 
 
@@ -33,33 +33,34 @@ def model(tokenizer):
     return VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **sizes, **heads)).eval()
 
 
-@pytest.mark.parametrize("order", LINEARISATIONS)
+@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_model_that_knows_nothing_gives_whole_trees(model, tokenizer, order, beams):
+def test_a_model_that_knows_nothing_gives_whole_trees(model, tokenizer, form, beams):
     sentences = [list(read_tree(tree).leaves()) for tree in TREES]
-    trees = parsing.parse(model, tokenizer, sentences, order == "in-order", beams=beams)
-    assert [list(tree.leaves()) for tree in trees] == sentences
+    trees = parsing.parse(model, tokenizer, sentences, form, beams=beams)
+    words = [[leaf.word for leaf in leaves] for leaves in sentences]
+    assert [[leaf.word for leaf in tree.leaves()] for tree in trees] == words
 
 
-@pytest.mark.parametrize("order", LINEARISATIONS)
-def test_an_output_that_was_cut_off_is_brought_to_its_end(tokenizer, order):
+@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
+def test_an_output_that_was_cut_off_is_brought_to_its_end(tokenizer, form):
     tree = read_tree(TREES[0])
     leaves = list(tree.leaves())
-    symbols = " ".join(LINEARISATIONS[order](tree))
+    symbols = " ".join(form.linearise(tree))
     ids = tokenizer(text_target=symbols)["input_ids"]
-    grammar = parsing.Grammar(tokenizer, [len(leaves)], order == "in-order")
+    grammar = parsing.Grammar(tokenizer, [len(leaves)], form)
     for end in range(len(ids)):
-        found = build(grammar.symbols_of(0, ids[:end]), leaves, order == "in-order")
-        assert list(found.leaves()) == leaves
-    assert build(grammar.symbols_of(0, ids), leaves, order == "in-order") == tree
+        found = build(grammar.symbols_of(0, ids[:end]), leaves, form.is_in_order)
+        assert [leaf.word for leaf in found.leaves()] == [leaf.word for leaf in leaves]
+    assert build(grammar.symbols_of(0, ids), leaves, form.is_in_order) == tree
 
 
-@pytest.mark.parametrize("order", LINEARISATIONS)
-def test_the_right_tokens_are_always_allowed(tokenizer, order):
+@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
+def test_the_right_tokens_are_always_allowed(tokenizer, form):
     for text in TREES:
         tree = read_tree(text)
-        ids = [0, *tokenizer(text_target=" ".join(LINEARISATIONS[order](tree)))["input_ids"]]
-        grammar = parsing.Grammar(tokenizer, [len(list(tree.leaves()))], order == "in-order")
+        ids = [0, *tokenizer(text_target=" ".join(form.linearise(tree)))["input_ids"]]
+        grammar = parsing.Grammar(tokenizer, [len(list(tree.leaves()))], form)
         for i in range(1, len(ids)):
             assert ids[i] in grammar(0, torch.tensor(ids[:i]))
 
@@ -72,7 +73,7 @@ def test_the_command_prints_a_tree(model, tokenizer, tmp_path, capsys):
     parsing.main(["parse", "The cells (all) grew.", "--model", str(tmp_path)])
     printed = read_tree(capsys.readouterr().out)
     words = ["The", "cells", "-LRB-", "all", "-RRB-", "grew", "."]
-    assert list(printed.leaves()) == [Leaf("XX", word) for word in words]
+    assert [leaf.word for leaf in printed.leaves()] == words
 
 
 def test_words_are_cut_much_as_in_the_treebank():

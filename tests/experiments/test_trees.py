@@ -4,7 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.trees import END, LINEARISATIONS, Leaf, State, Tree, build, compare, in_order, read_tree, rest, total
+from experiments.trees import (
+    END,
+    LINEARISATIONS,
+    SPELLED,
+    Leaf,
+    State,
+    Tree,
+    brackets,
+    build,
+    compare,
+    in_order,
+    read_tree,
+    rest,
+    tag_of,
+    total,
+    word,
+)
 
 
 LABELS = ["S", "NP", "VP", "PP"]
@@ -47,16 +63,31 @@ def test_a_tree_reads_itself(tree):
 
 def test_in_order_names_a_constituent_after_its_first_child():
     tree = read_tree("(S (NP (DT The) (NN cell)) (VP (VBD grew)))")
-    assert " ".join(LINEARISATIONS["brackets"](tree)) == "oS oNP w w cNP oVP w cVP cS"
-    assert " ".join(in_order(tree)) == "w oNP w cNP oS w oVP cVP cS"
+    assert " ".join(brackets(tree)) == "oS oNP wDT wNN cNP oVP wVBD cVP cS"
+    assert " ".join(in_order(tree)) == "wDT oNP wNN cNP oS wVBD oVP cVP cS"
+    assert " ".join(brackets(tree, is_tagged=False)) == "oS oNP w w cNP oVP w cVP cS"
+    assert " ".join(in_order(tree, is_tagged=False)) == "w oNP w cNP oS w oVP cVP cS"
+
+
+def test_the_symbol_of_a_word_is_of_letters_and_says_its_part_of_speech():
+    for tag in ("NN", *SPELLED):
+        [symbol] = word(Leaf(tag, "x"), is_tagged=True)
+        assert symbol.isalpha() and tag_of(symbol) == tag
+
+
+def test_a_tree_takes_the_parts_of_speech_of_its_symbols():
+    leaves = [Leaf("XX", "The"), Leaf("XX", "cell")]
+    assert str(build("oNP wDT wNN cNP".split(), leaves, is_in_order=False)) == "(NP (DT The) (NN cell))"
+    assert str(build("oNP w w cNP".split(), leaves, is_in_order=False)) == "(NP (XX The) (XX cell))"
 
 
 @orders
-@given(tree=trees)
-def test_a_tree_comes_back_and_each_of_its_symbols_is_allowed(order, tree):
-    leaves, symbols = list(tree.leaves()), LINEARISATIONS[order](tree)
+@given(tree=trees, is_tagged=st.booleans())
+def test_a_tree_comes_back_and_each_of_its_symbols_is_allowed(order, tree, is_tagged):
+    leaves, symbols = list(tree.leaves()), LINEARISATIONS[order](tree, is_tagged)
     assert build(symbols, leaves, order == "in-order") == tree
-    state = State(len(leaves), order == "in-order", LABELS)
+    words = [symbol for leaf in leaves for symbol in word(leaf, is_tagged)]
+    state = State(len(leaves), order == "in-order", LABELS, words)
     for symbol in symbols:
         assert symbol in state.allowed()
         state = state.after(symbol)
