@@ -5,11 +5,11 @@
 Question: does each part of the model matter in the direction that the paper's perplexities say?
 
 Design: recipes/captions.yaml is the base row: the paper's model, optimiser and schedule, with a quarter of its widths
-and half of its layers. Each row is trained three times on the same number of tokens; a seed also fixes the order of the
-data, which is the same in each row. Compared is the loss of a held-out token without label smoothing, the logarithm of
-the paper's perplexity, pair by pair. All rows have the learning rate that was best for the base row: one that wants
-another is judged too harshly. All are compared with the same three runs of the base row, whose luck moves every
-difference by the same amount.
+and half of its layers, in bfloat16. Each row is trained three times on the same number of tokens; a seed also fixes the
+order of the data, which is the same in each row. Compared is the loss of a held-out token without label smoothing, the
+logarithm of the paper's perplexity, pair by pair. All rows have the learning rate that was best for the base row: one
+that wants another is judged too harshly. All are compared with the same three runs of the base row, whose luck moves
+every difference by the same amount.
 """
 
 import math
@@ -27,6 +27,7 @@ TITLE = "Table 3: what the parts are worth"
 SEEDS = (1, 2, 3)
 AT_ONCE = 6  # rows that are trained before they are measured and kept
 TESTS = ("multi30k/val.tsv.xz", "multi30k/test_2016_flickr.tsv.xz")
+SETTINGS = ("optimisation.precision=bfloat16",)  # 1.7 times as fast as float32 where products in it are
 NO_DIFFERENCE = 0.01  # nats: below this the paper's two perplexities count as the same
 EQUAL = 0.05  # nats: a difference that is surely smaller than this counts as none
 
@@ -101,11 +102,11 @@ def run(lab: Lab) -> dict[str, Any]:
     for seed in SEEDS:
         for start in range(0, len(rows), AT_ONCE):
             some = {row: settings[row] for row in rows[start : start + AT_ONCE]}
-            trained = lab.train("table3", "captions", some, seeds=(seed,))
+            trained = lab.train("table3", "captions", some, SETTINGS, seeds=(seed,))
             for pairs in TESTS:
                 lab.losses([run.model for run in trained], pairs)
             lab.keep("table3")
-    runs = lab.train("table3", "captions", settings, seeds=SEEDS)
+    runs = lab.train("table3", "captions", settings, SETTINGS, seeds=SEEDS)
     of_tests = [lab.losses([run.model for run in runs], pairs) for pairs in TESTS]
     return measure(runs, {run.name: np.concatenate(of_run) for run, *of_run in zip(runs, *of_tests, strict=True)})
 

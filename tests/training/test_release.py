@@ -195,8 +195,9 @@ def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(
     training = {**TRAINING, "device": "NVIDIA H100", "processes": 2, "training_pairs": None}
     training["recipe"] = {**TRAINING["recipe"], "initial": "mini-en-de"}
     training["earlier"] = [{"name": "mini-en-de", "steps": 7600, "batch_tokens": 4096, "hours": 3.5, "device": "EPYC"}]
+    training["earlier"][0]["note"] = "then averaged"
     text = card(training=training, limits="Names are a weakness.")[0]
-    assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC |" in text
+    assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
     assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
     assert "| initialised from | mini-en-de |" in text and "\nNames are a weakness.\n" in text
     assert "| hardware | NVIDIA H100, 2 processes of 2 threads, torch 2.13 |" in text
