@@ -1,6 +1,7 @@
 """Turns a finished run into a checkpoint for release, and writes its model card.
 
 python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, curves
+python -m training.release weights RUN CHECKPOINT --average-with CHECKPOINT    # the mean with the release before
 python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
 python -m training.release growth RUN FACTS --limited-by "time: ..."    # how the scores grew, for the card
 python -m training.release card CHECKPOINT FACTS     # README.md and about.json in the checkpoint
@@ -25,8 +26,17 @@ CURVES, CURVE = "curves.png", "curve.json"
 TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
-def release_weights(run: Path, checkpoint: Path):
-    """The run's averaged model with its weights in half precision, which load as float32."""
+def release_weights(run: Path, checkpoint: Path, average_with: Path | None = None, share: float = 0.5):
+    """The run's averaged model with its weights in half precision, which load as float32.
+
+    `average_with` is a checkpoint that the run went on from, whose weights have that `share` in a mean: two ends of
+    falling rates are often better together than either (Izmailov et al. 2018, arXiv 1803.05407).
+
+    Raises:
+        ValueError: the run is not finished, the weights of the two do not fit, or the share is not from 0 to 1.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"--share {share:g} is not from 0 to 1.")
     if not (run / "model" / "config.json").is_file():
         raise ValueError(f"{run} holds no finished run: {run / 'model'} is missing.")
     import torch
@@ -35,16 +45,27 @@ def release_weights(run: Path, checkpoint: Path):
     from vaswani_transformer import VaswaniForConditionalGeneration
     from vaswani_transformer.remote_code import remove_code
 
+    from .average import check_tensors, load_weights
     from .checkpoint import checkpoints, step_of
     from .data import remove_padding
 
-    finished, saved = read_json(run / "model" / "training.json").get("steps"), checkpoints(run)
+    facts = read_json(run / "model" / "training.json")
+    finished, saved = facts.get("steps"), checkpoints(run)
     if finished and saved and step_of(saved[-1]) > finished:
         raise ValueError(
             f"{run / 'model'} is of step {finished:,}, and the run went on to {step_of(saved[-1]):,}. "
             "Give the same training command again: it ends the run and writes the model anew."
         )
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
+    if average_with is not None:
+        own, other = load_weights(run / "model"), load_weights(average_with)
+        check_tensors(average_with, other, own)
+        mean = {name: torch.lerp(tensor.float(), other[name].float(), share) for name, tensor in own.items()}
+        model.load_state_dict(mean, strict=False)
+        facts["averaged_with"] = {"name": read_json(average_with / "training.json")["recipe"]["name"], "share": share}
+        facts.pop("validation", None)  # was of the run's own weights
+    if (initial := facts.get("recipe", {}).get("initial")) and facts.get("earlier") and Path(initial).name != initial:
+        facts["recipe"]["initial"] = facts["earlier"][-1]["name"]  # a folder of this machine says nothing elsewhere
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
         remove_code(folder)  # the package has it, and publishing adds it
@@ -54,7 +75,7 @@ def release_weights(run: Path, checkpoint: Path):
         tokenizer = AutoTokenizer.from_pretrained(run / "model", trust_remote_code=False)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
-        shutil.copy(run / "model" / "training.json", folder)
+        write_text(folder / "training.json", json.dumps(facts, indent=2, ensure_ascii=False))
         if (run / CURVES).exists():
             shutil.copy(run / CURVES, folder)
         if (run / "log.jsonl").exists():
@@ -279,6 +300,12 @@ def main(arguments: list[str] | None = None):
     weights = commands.add_parser("weights", help="RUN/model -> CHECKPOINT")
     weights.add_argument("run", type=Path)
     weights.add_argument("checkpoint", type=Path)
+    weights.add_argument(
+        "--average-with", type=Path, metavar="CHECKPOINT", help="the checkpoint that the run began from, for the mean"
+    )
+    weights.add_argument(
+        "--share", type=float, default=0.5, help="of that checkpoint in the mean; default: %(default)s"
+    )
     growth = commands.add_parser("growth", help="RUN/log.jsonl -> FACTS/growth.json")
     growth.add_argument("run", type=Path)
     growth.add_argument("facts", type=Path, help="the folder for growth.json")
@@ -289,7 +316,7 @@ def main(arguments: list[str] | None = None):
     arguments = parser.parse_args(arguments)
     try:
         if arguments.command == "weights":
-            release_weights(arguments.run, arguments.checkpoint)
+            release_weights(arguments.run, arguments.checkpoint, arguments.average_with, arguments.share)
         elif arguments.command == "growth":
             write_growth(arguments.run, arguments.facts, arguments.limited_by)
         else:

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from scored_pairs import REFERENCES, SOURCES, TARGETS, TRANSLATIONS
 from tiny_checkpoint import tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -195,10 +195,12 @@ def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(
     training = {**TRAINING, "device": "NVIDIA H100", "processes": 2, "training_pairs": None}
     training["recipe"] = {**TRAINING["recipe"], "initial": "mini-en-de"}
     training["earlier"] = [{"name": "mini-en-de", "steps": 7600, "batch_tokens": 4096, "hours": 3.5, "device": "EPYC"}]
+    training |= {"averaged_with": {"name": "mini-en-de", "share": 0.25}}
     training["earlier"][0]["note"] = "then averaged"
     text = card(training=training, limits="Names are a weakness.")[0]
     assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
     assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
+    assert "(2), then these with the weights of mini-en-de before the run, which have 25% of the mean |" in text
     assert "| initialised from | mini-en-de |" in text and "\nNames are a weakness.\n" in text
     assert "| hardware | NVIDIA H100, 2 processes of 2 threads, torch 2.13 |" in text
     assert "\n\n\n" not in text
@@ -239,6 +241,26 @@ def test_released_weights_are_half_as_large_and_load_whole(tmp_path):
     assert (tmp_path / "out" / "training.json").is_file()
     assert not list((tmp_path / "out").glob("*.py"))  # publishing adds the code
     assert "auto_map" not in json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
+
+
+def test_the_mean_with_the_release_before_is_released(tmp_path):
+    before, run_folder = tmp_path / "before", tmp_path / "run"
+    for folder in (before, run_folder / "model"):
+        shutil.copytree(tiny_checkpoint(), folder)
+    one = load_file(before / "model.safetensors")
+    save_file({name: tensor + 1 for name, tensor in one.items()}, before / "model.safetensors", {"format": "pt"})
+    recipe = {"name": "mini", "initial": str(before)}
+    (before / "training.json").write_text(json.dumps({"recipe": recipe}))
+    facts = {"recipe": recipe, "earlier": [{"name": "mini"}], "validation": {"news": 1.0}}
+    (run_folder / "model" / "training.json").write_text(json.dumps(facts))
+    release_weights(run_folder, tmp_path / "out", average_with=before, share=0.25)
+    for name, tensor in load_file(tmp_path / "out" / "model.safetensors").items():
+        torch.testing.assert_close(tensor.float(), one[name].float() + 0.25, atol=2e-3, rtol=1e-3)
+    released = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert released["averaged_with"] == {"name": "mini", "share": 0.25} and "validation" not in released
+    assert released["recipe"]["initial"] == "mini", "not a folder of this machine"
+    with pytest.raises(ValueError, match="--share 2 is not from 0 to 1"):
+        release_weights(run_folder, tmp_path / "other", average_with=before, share=2)
 
 
 def test_a_model_that_its_run_has_left_behind_is_not_released(tmp_path):
