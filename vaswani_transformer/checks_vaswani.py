@@ -7,10 +7,11 @@ from collections import Counter
 # What is copied, not translated: it means the same in every language, or something to a program.
 KEPT_ITEM = re.compile(
     r"""
-      (?:https?|ftp|file|mailto)://?[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
+      (?:\b[A-Za-z][A-Za-z\d+.-]*://|\bmailto:)[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
     | www\.[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]
     | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                                        # e-mail addresses
     | \{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}                               # {{ name }}, {name}, ${name}
+    | (?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()                        # :name, [NAME]
     | %(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%   # %s, %(name)s, %1$d, %.2f
     | <(code|kbd|samp|var)\b[^<>]*>[^<>]*</\1>                            # <code>text</code>
     | </?[A-Za-z][^<>]*>                                                  # <b>, </a>, <x id="1"/>
@@ -23,6 +24,8 @@ KEPT_ITEM = re.compile(
     | \b\w+_\w+\b(?:\(\))?                                                # snake_case
     | (?<!\w)[@\#]\w+                                                     # @someone, #topic
     | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)                      # 10.0.0.1
+    | (?<!\w)\+\d{1,3}(?:[ \u00a0-]\d{1,5}){2,}\b                         # +33 1 99 00 47 32
+    | \b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b   # 0x80070057, UUIDs
     | [\u2600-\u27BF\U0001F000-\U0001FAFF]                                # emoji, also several as one
       (?:[\uFE0F\U0001F3FB-\U0001F3FF]|\u200D[\u2600-\u27BF\U0001F000-\U0001FAFF])*
     """,

@@ -52,6 +52,9 @@ def test_good_translations_have_no_problem(source, translation):
         ("{{ days }} days", "{{ Tage }} Tage", "lacks {{ days }}"),
         ("%d%% used", "%d% benutzt", "lacks %%"),
         ("Port 1 of 10.0.0.138.", "Port 1 von 10.0.138.", "lacks 10.0.0.138"),
+        ("Error 0x80070057.", "Fehler 0 80070057.", "lacks 0x80070057"),
+        ("Call +33 1 99 00 47 32.", "Ruf +33 1 99,00 47 32 an.", "lacks +33 1 99 00 47 32"),
+        ("The :name field", "Das Feld : Name", "lacks :name"),
         ("Dinner 👩‍🍳!", "Essen 👩!", "lacks 👩‍🍳"),
         ("Take 500 mg twice.", "Nimm zweimal 500 Tabletten.", "lacks 500 mg"),
         ("It is 175 cm wide.", "Es ist 175 km breit.", "lacks 175 cm"),
@@ -66,11 +69,14 @@ def test_items_to_keep():
     text = (
         "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
         "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
-        "1.234.567 ☀️🎉"
+        "1.234.567 ☀️🎉 ssh://g@h:22/r.git mailto:a@b.de :attribute 3:30 so: yes [DATE] [1] [FAQ](x) 0x80070057 "
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1"
     )
     assert kept_items(text) == [
         "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
         "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
+        "ssh://g@h:22/r.git", "mailto:a@b.de", ":attribute", "[DATE]", "[", "](x)", "0x80070057",
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1",
     ]  # fmt: skip
 
 
