@@ -64,7 +64,7 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
         model.load_state_dict(mean, strict=False)
         facts["averaged_with"] = {"name": read_json(average_with / "training.json")["recipe"]["name"], "share": share}
         facts.pop("validation", None)  # was of the run's own weights
-    if (initial := facts.get("recipe", {}).get("initial")) and facts.get("earlier") and Path(initial).name != initial:
+    if (initial := facts.get("recipe", {}).get("initial")) and facts.get("earlier") and Path(initial).is_dir():
         facts["recipe"]["initial"] = facts["earlier"][-1]["name"]  # a folder of this machine says nothing elsewhere
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
