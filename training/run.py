@@ -14,6 +14,7 @@ from accelerate.utils import gather_object, set_seed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.machine import cost_of_bfloat16
 from vaswani_transformer.memory import return_unused_memory
 
 from .batches import Batch, Place, Shares, padding, plan_batches
@@ -27,6 +28,12 @@ from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_da
 from .recipe import Recipe
 from .report import Report, plot_curves
 from .result import earlier_runs, finish
+
+
+SLOW_BFLOAT16 = (
+    "bfloat16 is slow on this processor: a matrix product takes {cost:.1f} times as long as in float32. "
+    "Stop it and give the command again with --set optimisation.precision=float32; it goes on from its last checkpoint."
+)
 
 
 class Due(NamedTuple):
@@ -66,6 +73,9 @@ class Run:
         facts = {key: value for key, value in flatten(recipe.to_dict()) if isinstance(value, str | int | float)}
         self.report = Report(accelerator, output, recipe.name, facts, recipe.optimisation.max_steps)
         self.report.say(self.data.describe())
+        if accelerator.device.type == "cpu" and recipe.optimisation.precision == "bfloat16":
+            if (cost := cost_of_bfloat16()) > 1.2:
+                self.report.say(SLOW_BFLOAT16.format(cost=cost))
 
     @property
     def config(self) -> VaswaniConfig:

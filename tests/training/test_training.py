@@ -27,6 +27,7 @@ from training.recipe import load_recipe
 from training.report import Report
 from training.result import earlier_runs
 from training.run import Run
+from vaswani_transformer.machine import cost_of_bfloat16
 
 
 PROGRESS = ("step", "epoch", "batch", "losses", "seconds")
@@ -315,6 +316,25 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
     # Fused attention draws other dropout masks.
     tolerance = 0.1 if tolerance is None else tolerance
     assert logged(tmp_path) == pytest.approx(expected, rel=tolerance, abs=0)
+
+
+@pytest.mark.parametrize(
+    "precision, cost, said", [("bfloat16", 8.0, True), ("bfloat16", 0.5, False), ("float32", 8.0, False)]
+)
+def test_who_trains_in_bfloat16_where_it_is_slow_is_told(
+    toy, cache, tmp_path, monkeypatch, capsys, precision, cost, said
+):
+    monkeypatch.setattr("training.run.cost_of_bfloat16", lambda: cost)
+    run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
+    found = capsys.readouterr().out
+    assert (
+        "takes 8.0 times as long as in float32" in found and "--set optimisation.precision=float32" in found
+    ) == said
+
+
+def test_a_product_in_bfloat16_costs_something():
+    """Whatever the machine; one with AVX2 alone needed a hundred times as long as in float32."""
+    assert 0.01 < cost_of_bfloat16(times=1) < 10_000
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
