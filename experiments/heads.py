@@ -1,6 +1,6 @@
 """Heads: which a model needs, how many can go, and what they do.
 
-    python -m experiments heads --data DATA
+    python -m experiments heads --data DATA --jobs 2
 
 Question: multi-head attention "allows the model to jointly attend to information from different representation
 subspaces at different positions" (section 3.2.2). Does a trained model need all of its heads? Michel et al. 2019 (arXiv
@@ -19,6 +19,7 @@ for the end of the sentence.
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,15 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def run(lab: Lab) -> dict[str, Any]:
-    found = {}
+    work = []
     for name, (folder, source, target) in CHECKPOINTS.items():
         pairs = [(pair[source], pair[target]) for pair in lab.pairs(f"{folder}/tatoeba_test.tsv.xz")]
         text = [pair[source] for pair in lab.pairs(f"{folder}/newstest2013.tsv.xz")]
-        found[name] = examine(name, pairs, text)
-    return {"checkpoints": found}
+        work.append((name, pairs, text))
+    threads = max(1, torch.get_num_threads() // lab.jobs)
+    with get_context("spawn").Pool(lab.jobs, torch.set_num_threads, (threads,)) as workers:
+        found = workers.starmap(examine, work, chunksize=1)
+    return {"checkpoints": dict(zip(CHECKPOINTS, found, strict=True))}
 
 
 def examine(name: str, pairs: Pairs, text: Sequence[str]) -> dict[str, Any]:
