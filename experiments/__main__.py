@@ -38,7 +38,9 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("name", nargs="?", choices=[*EXPERIMENTS, "report"], metavar="NAME", help="table3, heads, ...")
     parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipes' paths start from")
     parser.add_argument("--work", type=Path, help="the folder of the runs, where some are trained")
-    parser.add_argument("--jobs", type=int, default=1, help="runs, or checkpoints of heads, at a time; they share the CPU's threads")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="runs (of heads: checkpoints) at a time; they share the threads"
+    )
     options = parser.parse_args(arguments)
     if options.name is None:
         print(overview())

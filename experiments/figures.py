@@ -22,9 +22,13 @@ STYLE = {
 }
 
 
+def look():
+    """A context in which figures have the report's look; matplotlib knows it for a whole process alone."""
+    return matplotlib.rc_context(STYLE)
+
+
 def figure(width: float = 8.0, height: float = 3.4) -> Figure:
     """An empty one, in inches; `subplots` gives its axes."""
-    matplotlib.rcParams.update(STYLE)
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -33,7 +33,7 @@ from vaswani_transformer.loading import load
 
 from . import figures
 from .intervals import LEVEL, of_pairs
-from .lab import Lab
+from .lab import Lab, recorded
 from .tables import Column, markdown
 
 
@@ -209,10 +209,16 @@ def finding(found: dict[str, Any]) -> str:
     worst = [max(of_model["single"], key=lambda one: one["loss"][0]) for of_model in found["checkpoints"].values()]
     kinds = Counter(KINDS[tuple(one["head"][:2])] for one in worst)
     [(kind, count)] = kinds.most_common(1)
+    aligning = (recorded("alignment") or {"checkpoints": {}})["checkpoints"]
+    both = sum(
+        one["head"][1:] == ["cross_attn", best["layer"], best["head"]]
+        for name, one in zip(found["checkpoints"], worst, strict=True)
+        if (best := aligning.get(name, {}).get("best"))
+    )
     return (
         "Heads without which the loss does not surely rise, and heads that can go together before it has risen by "
         f"{RISE:g} nats: {'; '.join(parts)}. The head that is missed most is one of {kind} attention in {count} of "
-        f"{len(worst)} checkpoints."
+        f"{len(worst)} checkpoints; in {both} it is the one that aligns best, see there."
     )
 
 

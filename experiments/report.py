@@ -4,6 +4,7 @@ import inspect
 import json
 from importlib import import_module
 
+from . import figures
 from .lab import ROOM, recorded
 
 
@@ -20,7 +21,9 @@ def write_report():
         if found is None:
             continue
         findings[name] = module.finding(found)
-        sections += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), findings[name], module.report(found)]
+        with figures.look():
+            shown = module.report(found)
+        sections += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), findings[name], shown]
         sections.append(origin(found))
     if missing := [name for name in EXPERIMENTS if name not in findings]:
         sections.append(f"Not run yet: {', '.join(f'`{name}`' for name in missing)}.")

@@ -181,6 +181,17 @@ def test_heads_are_counted_until_the_loss_has_risen():
     assert heads.spared({"loss": 2.0, "removed": removed}) == 2
 
 
+@pytest.mark.parametrize("best, count", [({"layer": 1, "head": 0}, 1), ({"layer": 0, "head": 1}, 0)])
+def test_the_head_missed_most_is_held_against_the_one_that_aligns(monkeypatch, best, count):
+    single = [
+        {"head": ["decoder", "cross_attn", layer, head], "loss": [loss, loss, loss]}
+        for layer, head, loss in ((0, 1, 0.1), (1, 0, 0.2))
+    ]
+    monkeypatch.setattr(heads, "recorded", lambda name: {"checkpoints": {"mini": {"best": best}}})
+    said = heads.finding({"checkpoints": {"mini": {"single": single, "loss": 2.0, "removed": []}}})
+    assert f"cross attention in 1 of 1 checkpoints; in {count} it is the one that aligns best" in said
+
+
 def test_cost_counts_no_checkpoint_whose_past_is_unknown(monkeypatch, tmp_path):
     (tmp_path / "training.json").write_text('{"recipe": {"initial": "mini-en-de"}}')
     monkeypatch.setattr(cost, "checkpoint_path", lambda name: tmp_path)
