@@ -4,8 +4,8 @@ python -m experiments                                       # what there is, and
 python -m experiments table3 --data DATA --work RUNS --jobs 2
 python -m experiments report                                # README.md and its figures, from results/
 
-An experiment that is interrupted goes on with the same command. Its runs stay in RUNS; results/NAME.json is what is
-recorded, and the report is written again. DATA is the folder that README.md describes.
+Interrupt an experiment, and its training goes on with the same command. Its runs stay in RUNS; results/NAME.json is
+what is recorded, and the report is written again. DATA is the folder that README.md describes.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None):
     except ExperimentError as error:
         sys.exit(f"{parser.prog}: {error}")
     except KeyboardInterrupt:
-        sys.exit(f"{parser.prog}: stopped; the same command goes on")
+        sys.exit(f"{parser.prog}: stopped; give the same command again")
 
 
 if __name__ == "__main__":

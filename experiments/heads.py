@@ -210,15 +210,16 @@ def finding(found: dict[str, Any]) -> str:
     kinds = Counter(KINDS[tuple(one["head"][:2])] for one in worst)
     [(kind, count)] = kinds.most_common(1)
     aligning = (recorded("alignment") or {"checkpoints": {}})["checkpoints"]
-    both = sum(
-        one["head"][1:] == ["cross_attn", best["layer"], best["head"]]
+    aligns = sum(
+        one["head"][1:] == ["cross_attn", aligning[name]["best"]["layer"], aligning[name]["best"]["head"]]
         for name, one in zip(found["checkpoints"], worst, strict=True)
-        if (best := aligning.get(name, {}).get("best"))
+        if name in aligning
     )
+    same = f"; in {aligns} it is the one that aligns best, see there" if aligning else ""
     return (
         "Heads without which the loss does not surely rise, and heads that can go together before it has risen by "
         f"{RISE:g} nats: {'; '.join(parts)}. The head that is missed most is one of {kind} attention in {count} of "
-        f"{len(worst)} checkpoints; in {both} it is the one that aligns best, see there."
+        f"{len(worst)} checkpoints{same}."
     )
 
 
