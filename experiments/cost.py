@@ -10,7 +10,8 @@ grow with them?
 Design: torch counts the operations of a forward and backward pass over 32 sentences of 24 tokens on either side; that
 times the tokens of the run, padding included, and of the runs that its first weights come from. The formula takes the
 hours of these runs and what one thread of this machine does in products of large matrices, in the precision of the run;
-where one was on another processor, it is left out.
+where one was on another processor, it is left out. So is one in bfloat16 where that is slower than float32 here:
+processors of one name differ in this.
 """
 
 import json
@@ -100,7 +101,7 @@ def run(lab: Lab) -> dict[str, Any]:
         counted = operations_per_token(VaswaniConfig.from_pretrained(checkpoint_path(name))) * tokens
         own: dict[str, Any] = {"model": name, "counted": counted, "runs": len(parts), "bleu": newstest(name)}
         own["thread_hours"] = round(sum(part["hours"] * part["threads"] for part in parts), 2)
-        if all(part["device"] == here for part in parts):
+        if all(part["device"] == here and rates[part["precision"]] >= rates["float32"] for part in parts):
             own["formula"] = sum(p["hours"] * 3600 * p["threads"] * rates[p["precision"]] for p in parts)
         rows.append(own)
     table3 = recorded("table3")

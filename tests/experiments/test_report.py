@@ -1,5 +1,6 @@
 """The report is what the results say, and what it says of a figure is right."""
 
+import json
 import math
 import re
 from collections import Counter
@@ -14,6 +15,7 @@ from experiments import cost, figures, heads, layers, length, optimisers, report
 from experiments.intervals import Interval
 from experiments.lab import ROOM, ExperimentError, Lab, Run, recorded
 from training.recipe import load_recipe
+from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.configuration_vaswani import TABLE_3
 
 
@@ -199,6 +201,23 @@ def test_cost_counts_no_checkpoint_whose_past_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(cost, "PAPER_RUNS", {})
     with pytest.raises(ExperimentError, match="does not say what its first weights took"):
         cost.run(Lab(tmp_path, None))
+
+
+@pytest.mark.parametrize("device, bfloat16, known", [("this", 2e9, True), ("this", 5e8, False), ("other", 2e9, False)])
+def test_cost_takes_hours_only_where_this_machine_is_like_the_one_that_trained(
+    monkeypatch, tmp_path, device, bfloat16, known
+):
+    facts = {"steps": 10, "batch_tokens": 100, "hours": 2.0, "threads": 3, "device": device}
+    recipe = {"initial": None, "optimisation": {"precision": "bfloat16", "batch_tokens": 100}}
+    (tmp_path / "training.json").write_text(json.dumps({"recipe": recipe, **facts}))
+    VaswaniConfig.from_preset("tiny", vocab_size=50).save_pretrained(tmp_path)
+    monkeypatch.setattr(cost, "checkpoint_path", lambda name: tmp_path)
+    monkeypatch.setattr(cost, "processor", lambda: "this")
+    monkeypatch.setattr(cost, "capacity", {"float32": 1e9, "bfloat16": bfloat16}.get)
+    monkeypatch.setattr(cost, "PAPER_RUNS", {})
+    monkeypatch.setattr(cost, "CHECKPOINTS", ["mini-en-de"])
+    (row,) = cost.run(Lab(tmp_path, None))["rows"]
+    assert row.get("formula") == (2 * 3600 * 3 * bfloat16 if known else None)
 
 
 # Other figures -------------------------------------------------------------------------------------------------------
