@@ -25,9 +25,9 @@ class Interval(NamedTuple):
 
 
 class Design(NamedTuple):
-    """Losses of rows that were each trained with the same seeds, and judged by the same pairs.
+    """Losses of rows that were trained with the same seeds, and judged by the same pairs.
 
-    nats [rows, seeds, N] of each pair; tokens [N] of its target.
+    nats [rows, seeds, N] of each pair, NaN for a seed that a row was not trained with; tokens [N] of its target.
     """
 
     rows: list[str]
@@ -50,21 +50,29 @@ def differences(design: Design, baseline: str, spread: float = 2.0) -> dict[str,
     two to five times as noisy as the others holds the truth in some 85% of cases, and that of any other in 94%.
     """
     means, base = design.means, design.rows.index(baseline)
-    count = means.shape[1]
+    count = np.isfinite(means).sum(axis=1)
     paired = means - means[base]  # [rows, seeds]
-    own = paired.std(axis=1, ddof=1)
+    own = np.nanstd(paired, axis=1, ddof=1)
     others = np.array([i for i in range(len(means)) if i != base])
     steady = [base, *(i for i in others if own[i] <= spread * np.median(own[others]))]
-    residual = means[steady] - means[steady].mean(1, keepdims=True) - means[steady].mean(0) + means[steady].mean()
-    freedom = (len(steady) - 1) * (count - 1)
-    common = 2 * (residual**2).sum() / freedom / count  # the variance of a difference of two rows
+    chance, freedom = noise(means[steady])
     found = {}
     for i in others:
-        variance, degrees = (common, freedom) if i in steady else (own[i] ** 2 / count, count - 1)
-        error = np.sqrt(variance + of_pairs((design.nats[i] - design.nats[base]).mean(axis=0), design.tokens))
-        value, reach = paired[i].mean(), stats.t.ppf((1 + LEVEL) / 2, degrees) * error
+        variance, degrees = (2 * chance, freedom) if i in steady else (own[i] ** 2, count[i] - 1)
+        of_choice = of_pairs(np.nanmean(design.nats[i] - design.nats[base], axis=0), design.tokens)
+        error = np.sqrt(variance / count[i] + of_choice)
+        value, reach = np.nanmean(paired[i]), stats.t.ppf((1 + LEVEL) / 2, degrees) * error
         found[design.rows[i]] = Interval(value, value - reach, value + reach)
     return found
+
+
+def noise(means: np.ndarray) -> tuple[float, int]:
+    """The variance of what neither row nor seed explains, and its degrees of freedom: [rows, seeds], NaN where none."""
+    rows, seeds = np.nonzero(np.isfinite(means))
+    factors = np.hstack([np.eye(len(means))[rows], np.eye(means.shape[1])[seeds]])
+    fitted = factors @ np.linalg.lstsq(factors, means[rows, seeds], rcond=None)[0]
+    freedom = len(rows) - int(np.linalg.matrix_rank(factors))
+    return float(((means[rows, seeds] - fitted) ** 2).sum() / freedom), freedom
 
 
 def of_pairs(nats: np.ndarray, tokens: np.ndarray) -> float:

@@ -30,6 +30,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert 0.92 < np.mean(held) < 0.99
 
 
+def test_intervals_hold_the_truth_where_some_rows_lack_a_seed():
+    rng, effects = np.random.default_rng(7), [0.0, 0.02, -0.05, 0.1, 0.0, 0.2, -0.02, 0.0]
+    held = []
+    for _ in range(150):
+        drawn = design(rng, effects)
+        drawn.nats[[1, 5, 6], 2] = np.nan
+        found = differences(drawn, "row0")
+        held += [found[row].low <= effect <= found[row].high for row, effect in zip(ROWS[1:], effects[1:], strict=True)]
+    assert 0.92 < np.mean(held) < 0.99
+
+
+def test_the_interval_of_two_rows_is_that_of_a_paired_t_test():
+    """Where all pairs say the same, so that their choice adds nothing; the third seed has one row only."""
+    tokens = np.full(50, 10.0)
+    means = np.array([[2.0, 1.7, 2.4, 1.9], [2.1, 1.75, np.nan, 2.05]])
+    found = differences(Design(["a", "b"], means[..., None] * tokens, tokens), "a")["b"]
+    alone = [0, 1, 3]
+    expected = stats.ttest_rel(means[1, alone], means[0, alone]).confidence_interval(0.95)
+    assert found.value == pytest.approx(0.1) and found[1:] == pytest.approx([expected.low, expected.high])
+
+
 def test_a_row_that_sometimes_fails_does_not_blur_the_others():
     rng = np.random.default_rng(1)
     steady = design(rng, [0.0, 0.05, 0.1, 0.0, 0.2, 0.0])

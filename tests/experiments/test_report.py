@@ -125,30 +125,74 @@ def test_verdicts(claim, found, expected):
     assert table3.verdict(claim, Interval(*found)) == expected
 
 
-def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
-    """25 rows of three seeds, of which one is worse by 0.3 nats, one noisy, and one failed twice."""
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    rng = np.random.default_rng(0)
-    tokens, ease = rng.integers(5, 20, 300).astype(float), rng.normal(2, 0.3, 300)
+@pytest.mark.parametrize(
+    ("row", "found", "clear"),
+    [
+        ("n1", (0.3, 0.2, 0.4), True),
+        ("n1", (0.3, 0.1, 0.5), False),  # twice as wide it would reach below 0
+        ("n1", (0.3, -0.1, 0.7), False),
+        ("n1", (-0.3, -0.4, -0.2), True),  # clearly against the paper
+        ("learned", (0.0, -0.02, 0.02), True),
+        ("learned", (0.0, -0.03, 0.03), False),
+        ("pre-norm", (0.3, 0.2, 0.4), True),
+        ("pre-norm", (0.0, -0.01, 0.01), False),
+    ],
+)
+def test_a_verdict_is_clear_if_an_interval_of_twice_the_width_gives_it(row, found, clear):
+    verdict = table3.verdict(table3.ROWS[row].claim, Interval(*found))
+    assert table3.is_clear({"row": row, "difference": list(found), "verdict": verdict}) == clear
+
+
+def runs_of_table_3(rows=("base", *table3.ROWS), seeds=(1, 2, 3)) -> tuple[list[Run], dict[str, np.ndarray]]:
+    """One row is worse by 0.3 nats, one noisy; the same numbers for the same seed."""
+    tokens, ease = np.full(300, 12.0), np.random.default_rng(0).normal(2, 0.3, 300)
     runs, losses = [], {}
-    for row in ("base", *table3.ROWS):
-        for seed in (1, 2, 3):
-            if row == "unscaled" and seed > 1:
-                continue
-            one = Run(
-                row, seed, Path(f"{row}-seed{seed}"), {"parameters": 10, "sacrebleu_greedy": {"val": 9.0}, "hours": 0.1}
-            )
+    for row in rows:
+        for seed in seeds:
+            facts = {"parameters": 10, "sacrebleu_greedy": {"val": 9.0}, "hours": 0.1}
+            runs.append(Run(row, seed, Path(f"{row}-seed{seed}"), facts))
+            rng = np.random.default_rng([seed, ["base", *table3.ROWS].index(row)])
             level = 0.3 * (row == "n1") + rng.normal(0, 0.5 if row == "no-warm-up" else 0.01)
-            runs.append(one)
-            losses[one.name] = np.stack([tokens * (ease + level + rng.normal(0, 0.05, 300)), tokens], axis=1)
-    found = table3.measure(runs, losses)
+            losses[runs[-1].name] = np.stack([tokens * (ease + level + rng.normal(0, 0.05, 300)), tokens], axis=1)
+    return runs, losses
+
+
+def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
+    """25 rows of three seeds, of which one is clearly worse and was stopped, one noisy, and one failed twice."""
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    runs, losses = runs_of_table_3()
+    gone = {("unscaled", 2), ("unscaled", 3), ("n1", 3)}
+    found = table3.measure([run for run in runs if (run.row, run.seed) not in gone], losses, ["n1"])
     rows = {row["row"]: row for row in found["rows"]}
     assert rows["n1"]["verdict"] == "holds" and rows["n1"]["difference"][0] == pytest.approx(0.3, abs=0.03)
+    assert rows["n1"]["stopped"] and list(rows["n1"]["losses"]) == ["1", "2"]
     assert rows["unscaled"]["failed"] == 2 and "verdict" not in rows["unscaled"]
     assert rows["no-warm-up"]["verdict"] == "no difference seen"
     said, page = table3.finding(found), table3.report(found)
     assert "no division by sqrt(d_k) (2 of 3)" in said and "no difference seen: LayerNorm before" in said
+    assert "2 seeds were enough for a clear verdict on: 1 layer (2)." in page
     assert "2 of 3 runs failed" in page and page.count("\n| ") >= 25
+
+
+def test_table_3_trains_a_third_time_what_two_seeds_leave_open():
+    class Records(Lab):
+        trained = []
+
+        def train(self, name, recipe, runs, settings=(), seeds=(1,)):
+            self.trained += [(row, seed) for row in runs for seed in seeds]
+            return runs_of_table_3(runs, seeds)[0]
+
+        def losses(self, models, pairs):
+            return [runs_of_table_3()[1][model.parent.name] for model in models]
+
+        def keep(self, name):
+            pass
+
+    found = table3.run(Records(Path(), Path()))
+    assert {seed for row, seed in Records.trained if row == "base"} == {1, 2, 3}
+    assert {seed for row, seed in Records.trained if row == "n1"} == {1, 2}
+    assert {seed for row, seed in Records.trained if row == "no-warm-up"} == {1, 2, 3}
+    assert found["seeds"] == [1, 2, 3] and [row["row"] for row in found["rows"] if "stopped" in row].count("n1") == 1
 
 
 # Heads and cost ------------------------------------------------------------------------------------------------------
