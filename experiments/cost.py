@@ -19,7 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
 from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, checkpoint_path
@@ -45,16 +47,17 @@ class PaperRow(NamedTuple):
     model: str
     bleu: float
     operations: float
+    side: str = "right"  # of its point, on which its name stands in the figure
 
 
 TABLE_2 = [
-    PaperRow("GNMT + RL", 24.6, 2.3e19),
-    PaperRow("ConvS2S", 25.16, 9.6e18),
-    PaperRow("MoE", 26.03, 2.0e19),
-    PaperRow("GNMT + RL, ensemble", 26.30, 1.8e20),
-    PaperRow("ConvS2S, ensemble", 26.36, 7.7e19),
-    PaperRow("Transformer base", 27.3, 3.3e18),
-    PaperRow("Transformer big", 28.4, 2.3e19),
+    PaperRow("GNMT + RL", 24.6, 2.3e19, "below"),
+    PaperRow("ConvS2S", 25.16, 9.6e18, "left"),
+    PaperRow("MoE", 26.03, 2.0e19, "left"),
+    PaperRow("GNMT + RL, ensemble", 26.30, 1.8e20, "below"),
+    PaperRow("ConvS2S, ensemble", 26.36, 7.7e19, "above"),
+    PaperRow("Transformer base", 27.3, 3.3e18, "above"),
+    PaperRow("Transformer big", 28.4, 2.3e19, "above"),
 ]
 PAPER = "the paper's base"
 PAPER_RUNS = {"base": (100_000, 12.0), "big": (300_000, 84.0)}  # steps of 25,000 tokens, and hours on 8 GPUs
@@ -169,18 +172,35 @@ def report(found: dict[str, Any]) -> str:
 
 
 def draw(found: dict[str, Any]) -> str:
-    drawn = figures.figure(9, 3.4)
-    news, small = drawn.subplots(1, 2)
+    drawn = figures.figure(9 if found["captions"] else 5, 3.4)
+    news, *others = np.atleast_1d(drawn.subplots(1, 2 if found["captions"] else 1))
     for row in TABLE_2:
         news.plot(row.operations, row.bleu, "o", color=figures.COLOURS[5], markersize=4)
-        news.annotate(row.model, (row.operations, row.bleu), (4, 3), textcoords="offset points", fontsize=6)
-    for row in found["rows"]:
-        if row.get("bleu") is not None and not row["model"].startswith("the paper"):
-            news.plot(row["counted"], row["bleu"], "D", color=figures.COLOURS[0], markersize=5)
-            news.annotate(row["model"], (row["counted"], row["bleu"]), (4, 3), textcoords="offset points", fontsize=7)
+        label(news, row.model, row.operations, row.bleu, row.side)
+    for row in (row for row in found["rows"] if row.get("bleu") is not None):
+        news.plot(row["counted"], row["bleu"], "D", color=figures.COLOURS[0], markersize=4)
+        if row["model"] in CHECKPOINTS:
+            label(news, row["model"], row["counted"], row["bleu"], "right")
+        else:
+            news.plot([row["counted"], row["formula"]], [row["bleu"]] * 2, color=figures.COLOURS[5], linewidth=0.8)
+    news.plot([], [], "o", color=figures.COLOURS[5], markersize=4, label="by the paper's formula")
+    news.plot([], [], "D", color=figures.COLOURS[0], markersize=4, label="counted")
+    news.legend(loc="lower right")
     news.set(title="newstest2014, English to German", xscale="log", xlabel="operations", ylabel="BLEU", ylim=(0, 32))
-    for row in found["captions"]:
-        small.plot(row["counted"], row["bleu"], "o", color=figures.COLOURS[0], markersize=4)
-        small.annotate(row["row"], (row["counted"], row["bleu"]), (4, 3), textcoords="offset points", fontsize=6)
-    small.set(title="Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
+    for small in others:
+        for row in found["captions"]:
+            small.plot(row["counted"], row["bleu"], "o", color=figures.COLOURS[0], markersize=4)
+            label(small, row["row"], row["counted"], row["bleu"], "right")
+        small.set(title="Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
     return figures.save(drawn, "cost", "BLEU against training operations, beside the paper's Table 2")
+
+
+def label(axes: Axes, text: str, x: float, y: float, side: str):
+    """Writes beside a point."""
+    offset, across, up = {
+        "left": ((-5, 0), "right", "center"),
+        "right": ((5, 0), "left", "center"),
+        "above": ((0, 4), "center", "bottom"),
+        "below": ((0, -5), "center", "top"),
+    }[side]
+    axes.annotate(text, (x, y), offset, textcoords="offset points", fontsize=6, ha=across, va=up)
