@@ -23,7 +23,7 @@ STYLE = {
 
 
 def look():
-    """A context in which figures have the report's look; matplotlib knows it for a whole process alone."""
+    """A context in which figures have the report's look: matplotlib's settings are those of the whole process."""
     return matplotlib.rc_context(STYLE)
 
 

@@ -176,7 +176,7 @@ def verdict(claim: float | None, found: Interval) -> str:
 
 def is_clear(row: dict[str, Any]) -> bool:
     """Whether the verdict would be the same with an interval of twice the width."""
-    if row.get("verdict", UNRESOLVED[0]) in UNRESOLVED:
+    if row.get("verdict") in (None, *UNRESOLVED):
         return False
     value, low, high = row["difference"]
     twice = Interval(value, 2 * low - value, 2 * high - value)
