@@ -16,10 +16,10 @@ processors of one name differ in this.
 
 import json
 import time
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from matplotlib.axes import Axes
 from torch.utils.flop_counter import FlopCounterMode
@@ -28,21 +28,22 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, 
 from vaswani_transformer.configuration_vaswani import PRESETS
 from vaswani_transformer.machine import processor
 
-from . import figures
+from . import figures, table3
 from .lab import ROOM, ExperimentError, Lab, recorded
 from .tables import Column, markdown
 
 
 TITLE = "Table 2: quality against cost"
 CHECKPOINTS = ("mini-en-de", "mini-de-en", "mini-en-fr", "mini-fr-en", "multi30k-en-de", "multi30k-en-fr")
-PAPER_BLEU = "tokenised BLEU, compounds split (the paper's)"
+PAPER_BLEU = "tokenised BLEU"  # how the names of the paper's metrics begin in scores.json
+NEWS, MULTI30K = "newstest2014", "Multi30k"
 SENTENCES, LENGTH = 32, 24
 PRECISIONS = ("float32", "bfloat16")
 P100 = 9.5e12  # operations a second, the paper's estimate
 
 
-class PaperRow(NamedTuple):
-    """A row of Table 2: BLEU on newstest2014, English to German, and operations."""
+class Published(NamedTuple):
+    """A model of Table 2: BLEU on newstest2014 and operations."""
 
     model: str
     bleu: float
@@ -50,15 +51,29 @@ class PaperRow(NamedTuple):
     side: str = "right"  # of its point, on which its name stands in the figure
 
 
-TABLE_2 = [
-    PaperRow("GNMT + RL", 24.6, 2.3e19, "below"),
-    PaperRow("ConvS2S", 25.16, 9.6e18, "left"),
-    PaperRow("MoE", 26.03, 2.0e19, "left"),
-    PaperRow("GNMT + RL, ensemble", 26.30, 1.8e20, "below"),
-    PaperRow("ConvS2S, ensemble", 26.36, 7.7e19, "above"),
-    PaperRow("Transformer base", 27.3, 3.3e18, "above"),
-    PaperRow("Transformer big", 28.4, 2.3e19, "above"),
-]
+TABLE_2 = {
+    "en-de": [
+        Published("GNMT + RL", 24.6, 2.3e19, "below"),
+        Published("ConvS2S", 25.16, 9.6e18, "left"),
+        Published("MoE", 26.03, 2.0e19, "left"),
+        Published("GNMT + RL, ensemble", 26.30, 1.8e20, "below"),
+        Published("ConvS2S, ensemble", 26.36, 7.7e19, "above"),
+        Published("Transformer base", 27.3, 3.3e18, "above"),
+        Published("Transformer big", 28.4, 2.3e19, "above"),
+    ],
+    "en-fr": [
+        Published("Deep-Att + PosUnk", 39.2, 1.0e20, "below"),
+        Published("GNMT + RL", 39.92, 1.4e20, "below right"),
+        Published("ConvS2S", 40.46, 1.5e20),
+        Published("MoE", 40.56, 1.2e20, "left"),
+        Published("Deep-Att + PosUnk, ensemble", 40.4, 8.0e20, "below right"),
+        Published("GNMT + RL, ensemble", 41.16, 1.1e21),
+        Published("ConvS2S, ensemble", 41.29, 1.2e21, "above"),
+        Published("Transformer base", 38.1, 3.3e18, "above"),
+        Published("Transformer big", 41.8, 2.3e19, "above"),
+    ],
+}
+LANGUAGES = {"en-de": "English to German", "en-fr": "English to French"}
 PAPER = "the paper's base"
 PAPER_RUNS = {"base": (100_000, 12.0), "big": (300_000, 84.0)}  # steps of 25,000 tokens, and hours on 8 GPUs
 
@@ -91,10 +106,11 @@ def run(lab: Lab) -> dict[str, Any]:
     rows = []
     for name, (steps, hours) in PAPER_RUNS.items():
         counted = operations_per_token(VaswaniConfig(**PRESETS[name])) * steps * 25_000
-        bleu = next(row.bleu for row in TABLE_2 if row.model == f"Transformer {name}")
-        rows.append(
-            {"model": f"the paper's {name}", "counted": counted, "formula": hours * 3600 * 8 * P100, "bleu": bleu}
-        )
+        news = {
+            pair: row.bleu for pair, table in TABLE_2.items() for row in table if row.model == f"Transformer {name}"
+        }
+        formula = hours * 3600 * 8 * P100
+        rows.append({"model": f"the paper's {name}", "counted": counted, "formula": formula, NEWS: news})
     for name in CHECKPOINTS:
         facts = json.loads(Path(checkpoint_path(name), "training.json").read_text(encoding="utf-8"))
         if facts["recipe"]["initial"] and "earlier" not in facts:
@@ -102,31 +118,29 @@ def run(lab: Lab) -> dict[str, Any]:
         parts = [*facts.get("earlier", []), {**facts["recipe"]["optimisation"], **facts}]  # of one shape, all of them
         tokens = sum(part["steps"] * part["batch_tokens"] for part in parts)
         counted = operations_per_token(VaswaniConfig.from_pretrained(checkpoint_path(name))) * tokens
-        own: dict[str, Any] = {"model": name, "counted": counted, "runs": len(parts), "bleu": newstest(name)}
+        own: dict[str, Any] = {"model": name, "counted": counted, "runs": len(parts)}
+        pair = name[-len("en-de") :]
+        own |= {test: {pair: bleu} for test in (NEWS, MULTI30K) if (bleu := score(name, test)) is not None}
         own["thread_hours"] = round(sum(part["hours"] * part["threads"] for part in parts), 2)
         if all(part["device"] == here and rates[part["precision"]] >= rates["float32"] for part in parts):
             own["formula"] = sum(p["hours"] * 3600 * p["threads"] * rates[p["precision"]] for p in parts)
         rows.append(own)
-    table3 = recorded("table3")
-    return {"capacity": rates, "rows": rows, "captions": captions(table3) if table3 else []}
+    parts = recorded("table3")
+    return {"capacity": rates, "rows": rows, "captions": captions(parts["rows"]) if parts else []}
 
 
-def newstest(name: str) -> float | None:
-    """The recorded BLEU on newstest2014, as the paper computes it for German."""
-    scores = json.loads((ROOM.parent / "model_cards" / name / "scores.json").read_text(encoding="utf-8"))
-    for one in scores["results"]:
-        if one["dataset"].startswith("newstest2014") and name.endswith("en-de"):
-            return one[PAPER_BLEU]["value"]
-    return None
+def score(name: str, test: str) -> float | None:
+    """The recorded BLEU of a checkpoint, as the paper computes it; None where it was not measured."""
+    results = json.loads((ROOM.parent / "model_cards" / name / "scores.json").read_text(encoding="utf-8"))["results"]
+    of_test = next((one for one in results if one["dataset"].startswith(test)), {})
+    return next((of_test[metric]["value"] for metric in of_test if metric.startswith(PAPER_BLEU)), None)
 
 
-def captions(table3: dict[str, Any]) -> list[dict[str, Any]]:
+def captions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of Table 3 by cost: those that differ in their shape."""
-    from .table3 import BASE, ROWS
-
     found = []
-    for row in table3["rows"]:
-        fixed = {"base": BASE, **ROWS}[row["row"]]
+    for row in rows:
+        fixed = table3.ROWS.get(row["row"], table3.BASE)
         fields = dict(
             setting.removeprefix("model.").split("=") for setting in fixed.settings if setting[:6] == "model."
         )
@@ -156,43 +170,63 @@ def report(found: dict[str, Any]) -> str:
         line = {"model": row["model"], "counted": f"{row['counted']:.1e}"}
         if "formula" in row:
             line |= {"formula": f"{row['formula']:.1e}", "counted / formula": f"{row['counted'] / row['formula']:.0%}"}
-        if row.get("bleu") is not None:
-            line["newstest2014 EN-DE"] = f"{row['bleu']:.1f}"
+        for test in (NEWS, MULTI30K):
+            of_test = row.get(test, {})
+            line[test] = ", ".join(
+                f"{bleu:.1f}" if len(of_test) == 1 else f"{bleu:.1f} {pair.upper()}" for pair, bleu in of_test.items()
+            )
         if "thread_hours" in row:
             line |= {"runs": row["runs"], "hours of a thread": f"{row['thread_hours']:.1f}"}
         lines.append(line)
-    names = ["model", "counted", "formula", "counted / formula", "newstest2014 EN-DE", "runs", "hours of a thread"]
+    names = ["model", "counted", "formula", "counted / formula", NEWS, MULTI30K, "runs", "hours of a thread"]
     rates = " and ".join(f"{rate:.1e} in {precision}" for precision, rate in found["capacity"].items())
     text = (
         "Operations of a whole training, with the runs that a checkpoint was begun from; a thread of this machine does "
         f"{rates} a second in products of large matrices. Counted / formula is the share of the hardware's capacity "
-        "that was made use of."
+        "that was made use of. BLEU is the paper's, of tokenised text; German compounds are split."
     )
     return "\n\n".join([draw(found), markdown([Column(name, right=name != "model") for name in names], lines), text])
 
 
 def draw(found: dict[str, Any]) -> str:
-    drawn = figures.figure(9 if found["captions"] else 5, 3.4)
-    news, *others = np.atleast_1d(drawn.subplots(1, 2 if found["captions"] else 1))
-    for row in TABLE_2:
-        news.plot(row.operations, row.bleu, "o", color=figures.COLOURS[5], markersize=4)
-        label(news, row.model, row.operations, row.bleu, row.side)
-    for row in (row for row in found["rows"] if row.get("bleu") is not None):
-        news.plot(row["counted"], row["bleu"], "D", color=figures.COLOURS[0], markersize=4)
-        if row["model"] in CHECKPOINTS:
-            label(news, row["model"], row["counted"], row["bleu"], "right")
-        else:
-            news.plot([row["counted"], row["formula"]], [row["bleu"]] * 2, color=figures.COLOURS[5], linewidth=0.8)
-    news.plot([], [], "o", color=figures.COLOURS[5], markersize=4, label="by the paper's formula")
-    news.plot([], [], "D", color=figures.COLOURS[0], markersize=4, label="counted")
-    news.legend(loc="lower right")
-    news.set(title="newstest2014, English to German", xscale="log", xlabel="operations", ylabel="BLEU", ylim=(0, 32))
-    for small in others:
-        for row in found["captions"]:
-            small.plot(row["counted"], row["bleu"], "o", color=figures.COLOURS[0], markersize=4)
-            label(small, row["row"], row["counted"], row["bleu"], "right")
-        small.set(title="Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
+    panels = [*LANGUAGES, *(["captions"] if found["captions"] else [])]
+    drawn = figures.figure(9, 2.8 * len(panels))
+    axes = dict(zip(panels, drawn.subplots(len(panels)), strict=True))
+    for pair, languages in LANGUAGES.items():
+        draw_news(axes[pair], found["rows"], pair)
+        axes[pair].set_title(f"{NEWS}, {languages}")
+    if found["captions"]:
+        draw_captions(axes["captions"], found["captions"])
     return figures.save(drawn, "cost", "BLEU against training operations, beside the paper's Table 2")
+
+
+def draw_news(axes: Axes, rows: list[dict[str, Any]], pair: str):
+    for published in TABLE_2[pair]:
+        axes.plot(published.operations, published.bleu, "o", color=figures.COLOURS[5], markersize=4)
+        label(axes, published.model, published.operations, published.bleu, published.side)
+    for row in (row for row in rows if pair in row.get(NEWS, {})):
+        bleu = row[NEWS][pair]
+        axes.plot(row["counted"], bleu, "D", color=figures.COLOURS[0], markersize=4)
+        if row["model"] in CHECKPOINTS:
+            label(axes, row["model"], row["counted"], bleu, "right")
+        else:
+            axes.plot([row["counted"], row["formula"]], [bleu] * 2, color=figures.COLOURS[5], linewidth=0.8)
+    axes.plot([], [], "o", color=figures.COLOURS[5], markersize=4, label="by the paper's formula")
+    axes.plot([], [], "D", color=figures.COLOURS[0], markersize=4, label="counted")
+    axes.set(xscale="log", xlabel="operations", ylabel="BLEU", xlim=(2e15, 1e22))
+    axes.legend(loc="lower right")
+
+
+def draw_captions(axes: Axes, rows: list[dict[str, Any]]):
+    places = [
+        (row["counted"], row["bleu"], table3.ROWS.get(row["row"], table3.BASE).what.split(" (")[0]) for row in rows
+    ]
+    for same_cost in (list(group) for _, group in groupby(sorted(places), key=lambda place: place[0])):
+        for number, (operations, bleu, what) in enumerate(same_cost):
+            axes.plot(operations, bleu, "o", color=figures.COLOURS[0], markersize=4)
+            label(axes, what, operations, bleu, "left" if number % 2 else "right")
+    axes.set(title="Rows of Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
+    axes.set_xlim(9e12, 8e13)
 
 
 def label(axes: Axes, text: str, x: float, y: float, side: str):
@@ -202,5 +236,6 @@ def label(axes: Axes, text: str, x: float, y: float, side: str):
         "right": ((5, 0), "left", "center"),
         "above": ((0, 4), "center", "bottom"),
         "below": ((0, -5), "center", "top"),
+        "below right": ((4, -1), "left", "top"),
     }[side]
     axes.annotate(text, (x, y), offset, textcoords="offset points", fontsize=6, ha=across, va=up)

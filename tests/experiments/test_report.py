@@ -174,7 +174,11 @@ def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
     assert "2 of 3 runs failed" in page and page.count("\n| ") >= 25
 
 
-def test_table_3_trains_a_third_time_what_two_seeds_leave_open():
+def test_table_3_trains_a_third_time_what_two_seeds_leave_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    recorded = []
+    monkeypatch.setattr(table3, "record", lambda name, found: recorded.append(found))
+
     class Records(Lab):
         trained = []
 
@@ -193,6 +197,12 @@ def test_table_3_trains_a_third_time_what_two_seeds_leave_open():
     assert {seed for row, seed in Records.trained if row == "n1"} == {1, 2}
     assert {seed for row, seed in Records.trained if row == "no-warm-up"} == {1, 2, 3}
     assert found["seeds"] == [1, 2, 3] and [row["row"] for row in found["rows"] if "stopped" in row].count("n1") == 1
+    assert found.get("due", []) == []
+    first, second = recorded[:2]  # what is known on the way is kept, and says what is missing
+    assert first["seeds"] == [1, 2] and "base" in first["due"] and "n1" not in first["due"]
+    assert second["seeds"] == [1, 2, 3] and set(second["due"]) < set(first["due"])
+    assert all("verdict" in row and "failed" not in row for row in second["rows"][1:])
+    assert table3.ROWS[second["due"][-1]].what in table3.report(second).split("a third seed of: ")[1]
 
 
 # Heads and cost ------------------------------------------------------------------------------------------------------
@@ -262,6 +272,15 @@ def test_cost_takes_hours_only_where_this_machine_is_like_the_one_that_trained(
     monkeypatch.setattr(cost, "CHECKPOINTS", ["mini-en-de"])
     (row,) = cost.run(Lab(tmp_path, None))["rows"]
     assert row.get("formula") == (2 * 3600 * 3 * bfloat16 if known else None)
+
+
+def test_quality_is_bleu_as_the_paper_computes_it(monkeypatch, tmp_path):
+    (tmp_path / "model_cards" / "mini-en-fr").mkdir(parents=True)
+    metrics = {"sacreBLEU": 1.0, "tokenised BLEU (the paper's)": 2.0, "tokenised lower-cased BLEU (Multi30k's)": 3.0}
+    results = [{"dataset": "newstest2014", **{name: {"value": value} for name, value in metrics.items()}}]
+    (tmp_path / "model_cards" / "mini-en-fr" / "scores.json").write_text(json.dumps({"results": results}))
+    monkeypatch.setattr(cost, "ROOM", tmp_path / "experiments")
+    assert cost.score("mini-en-fr", "newstest2014") == 2.0 and cost.score("mini-en-fr", "Multi30k") is None
 
 
 # Other figures -------------------------------------------------------------------------------------------------------
