@@ -148,7 +148,7 @@ def measure(
     rows = []
     for row, runs_of_row in by_row.items():
         facts = [run.facts for run in runs_of_row.values()]
-        bleu = [next(iter(one["sacrebleu_greedy"].values()), 0.0) for one in facts]
+        bleu = [bleu for one in facts for bleu in one["sacrebleu_greedy"].values()]
         own: dict[str, Any] = {"row": row, "parameters": facts[0]["parameters"] if facts else None}
         own["losses"] = {str(s): round(loss_of(losses[one.name]), 4) for s, one in runs_of_row.items()}
         own |= {"sacrebleu_greedy": bleu, "minutes": [round(60 * one["hours"], 1) for one in facts]}

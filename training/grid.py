@@ -149,9 +149,11 @@ class Grid:
                 machine = {key: facts[key] for key in ("hours", "parameters", "device", "threads", "torch")}
                 bleu = {}
                 for line in (self.output / variant.name / "log.jsonl").read_text(encoding="utf-8").splitlines():
-                    for key, value in json.loads(line).items():
-                        if key.startswith("validation_bleu/"):
-                            bleu[key.partition("/")[2]] = round(value, 2)
+                    figures = json.loads(line)
+                    for name in facts["validation"]:  # where there is but one set, the figure has no name
+                        key = "validation_bleu" if len(facts["validation"]) == 1 else f"validation_bleu/{name}"
+                        if key in figures:
+                            bleu[name] = round(figures[key], 2)
                 own = variant._asdict()
                 del own["name"]
                 if variant.seed is None:
@@ -166,7 +168,7 @@ def table(results: list[dict]) -> str:
     sets = list(dict.fromkeys(name for result in results for name in result["bits_per_character"]))
     rows = [["run", *sets, "parameters", "hours"], ["---"] * (len(sets) + 3)]
     for result in results:
-        bits = [f"{result['bits_per_character'][name]:.3f}" for name in sets]
+        bits = [f"{bits:.3f}" if (bits := result["bits_per_character"].get(name)) else "" for name in sets]
         name = result["run"] + (f", seed {result['seed']}" if "seed" in result else "")
         rows.append([name, *bits, f"{result['parameters']:,}", f"{result['hours']:.2f}"])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)

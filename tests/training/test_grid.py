@@ -15,7 +15,7 @@ recipe: recipe.yaml
 set: [optimisation.max_steps=2, checkpointing.bleu_steps=2, checkpointing.bleu_sentences=2]
 runs:
   plain: {why: the baseline}
-  wide: {set: [model.d_ff=96]}
+  wide: {set: [data.train.0.held_out=0, model.d_ff=96]}
 """
 
 
@@ -30,6 +30,7 @@ def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypa
     assert (plain["run"], plain["why"], plain["steps"], plain["tokens"]) == ("plain", "the baseline", 2, 800)
     assert wide["settings"][-1] == "model.d_ff=96" and wide["parameters"] > plain["parameters"]
     assert plain["bits_per_character"].keys() == plain["sacrebleu_greedy"].keys() == {"test.tsv", "Toy, held out"}
+    assert wide["bits_per_character"].keys() == wide["sacrebleu_greedy"].keys() == {"test.tsv"}
     text = capsys.readouterr().out
     assert "plain: finished" in text and "| wide |" in text
     grid.main()
