@@ -16,7 +16,6 @@ processors of one name differ in this.
 
 import json
 import time
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +38,7 @@ PAPER_BLEU = "tokenised BLEU"  # how the names of the paper's metrics begin in s
 NEWS, MULTI30K = "newstest2014", "Multi30k"
 SENTENCES, LENGTH = 32, 24
 PRECISIONS = ("float32", "bfloat16")
+SAME_LABEL = 0.3  # BLEU
 P100 = 9.5e12  # operations a second, the paper's estimate
 
 
@@ -218,13 +218,18 @@ def draw_news(axes: Axes, rows: list[dict[str, Any]], pair: str):
 
 
 def draw_captions(axes: Axes, rows: list[dict[str, Any]]):
-    places = [
-        (row["counted"], row["bleu"], table3.ROWS.get(row["row"], table3.BASE).what.split(" (")[0]) for row in rows
-    ]
-    for same_cost in (list(group) for _, group in groupby(sorted(places), key=lambda place: place[0])):
-        for number, (operations, bleu, what) in enumerate(same_cost):
-            axes.plot(operations, bleu, "o", color=figures.COLOURS[0], markersize=4)
-            label(axes, what, operations, bleu, "left" if number % 2 else "right")
+    """Rows of the same cost and nearly the same BLEU have one label."""
+    places = sorted((row["counted"], row["bleu"], row["row"]) for row in rows)
+    labels: list[tuple[float, float, list[str]]] = []
+    for operations, bleu, row in places:
+        axes.plot(operations, bleu, "o", color=figures.COLOURS[0], markersize=4)
+        what = table3.ROWS.get(row, table3.BASE).what.split(" (")[0]
+        if labels and labels[-1][0] == operations and bleu - labels[-1][1] < SAME_LABEL:
+            labels[-1][2].append(what)
+        else:
+            labels.append((operations, bleu, [what]))
+    for operations, bleu, names in labels:
+        label(axes, ", ".join(names), operations, bleu, "right")
     axes.set(title="Rows of Table 3, captions", xscale="log", xlabel="operations", ylabel="BLEU, greedy")
     axes.set_xlim(9e12, 8e13)
 
