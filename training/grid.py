@@ -168,7 +168,7 @@ def table(results: list[dict]) -> str:
     sets = list(dict.fromkeys(name for result in results for name in result["bits_per_character"]))
     rows = [["run", *sets, "parameters", "hours"], ["---"] * (len(sets) + 3)]
     for result in results:
-        bits = [f"{bits:.3f}" if (bits := result["bits_per_character"].get(name)) else "" for name in sets]
+        bits = ["" if bits is None else f"{bits:.3f}" for bits in map(result["bits_per_character"].get, sets)]
         name = result["run"] + (f", seed {result['seed']}" if "seed" in result else "")
         rows.append([name, *bits, f"{result['parameters']:,}", f"{result['hours']:.2f}"])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
