@@ -31,6 +31,7 @@ AT_ONCE = 6  # rows that are trained before they are measured and kept
 TESTS = ("multi30k/val.tsv.xz", "multi30k/test_2016_flickr.tsv.xz")
 NO_DIFFERENCE = 0.01  # nats: below this the paper's two perplexities count as the same
 EQUAL = 0.05  # nats: a difference that is surely smaller than this counts as none
+FARTHEST = 0.45  # nats: what is surely farther is drawn at the edge, with its figures
 UNRESOLVED = ("cannot be resolved", "no difference seen")
 
 PAPER_BASE = 4.92, 25.8  # perplexity and BLEU of the base model on newstest2013
@@ -219,10 +220,10 @@ def report(found: dict[str, Any]) -> str:
     )
     stopped = [ROWS[row["row"]].what for row in found["rows"] if "stopped" in row]
     if stopped:
-        text += f" {len(SEEDS)} seeds were enough for a clear verdict on: {', '.join(stopped)}."
+        text += f" {len(SEEDS)} seeds were enough for a clear verdict on: {'; '.join(stopped)}."
     if found.get("due"):
         due = [ROWS.get(row, BASE).what for row in found["due"]]
-        text += f" Not run yet is a third seed of: {', '.join(due)}."
+        text += f" Not run yet is a third seed of: {'; '.join(due)}."
     return "\n\n".join([draw(others), text, markdown(columns, lines)])
 
 
@@ -244,13 +245,13 @@ def finding(found: dict[str, Any]) -> str:
         for row in found["rows"]
         if "failed" in row
     ]
+    same = f" No difference seen: {'; '.join(unseen)}." if unseen else ""
     failed = f" Runs that failed, their loss not finite: {', '.join(failed)}." if failed else ""
     return (
         f"Of {total} rows of Table 3 the direction holds for {len(by_verdict['holds'])}, fails for "
         f"{len(by_verdict['fails'])}{listed(by_verdict['fails'])}, and cannot be resolved for "
         f"{len(by_verdict['cannot'])}{listed(by_verdict['cannot'])}. Beyond the paper, in nats a token: "
-        f"{', '.join(beyond) or 'nothing'}; no difference seen: {', '.join(unseen) or 'none'}."
-        f"{smoothing(found['rows'])}{failed}"
+        f"{'; '.join(beyond) or 'nothing'}.{same}{smoothing(found['rows'])}{failed}"
     )
 
 
@@ -281,6 +282,17 @@ def draw(rows: list[dict[str, Any]]) -> str:
     axes = drawn.subplots()
     for place, row in enumerate(rows):
         value, low, high = row["difference"]
+        if low > FARTHEST:  # would press all others together
+            axes.plot(FARTHEST, place, ">", color=figures.COLOURS[0], markersize=6, clip_on=False)
+            axes.annotate(
+                str(Interval(value, low, high)),
+                (FARTHEST, place),
+                (-8, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center",
+            )
+            continue
         axes.plot([low, high], [place, place], color=figures.COLOURS[0], linewidth=1.5, zorder=2)
         axes.plot(value, place, "o", color=figures.COLOURS[0], markersize=5, label="here" if place == 0 else None)
         claim = ROWS[row["row"]].claim
@@ -292,6 +304,6 @@ def draw(rows: list[dict[str, Any]]) -> str:
     axes.axvline(0, color="#999999", linewidth=0.8, zorder=1)
     axes.invert_yaxis()
     axes.set(xlabel="loss of a token beyond the base model's, in nats (right: worse)")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper right")
     what = "Differences of the loss to the base model, with intervals, beside those of the paper"
     return figures.save(drawn, "table3", what)

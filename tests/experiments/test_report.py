@@ -170,7 +170,7 @@ def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
     assert rows["unscaled"]["failed"] == 2 and "verdict" not in rows["unscaled"]
     assert rows["no-warm-up"]["verdict"] == "no difference seen"
     said, page = table3.finding(found), table3.report(found)
-    assert "no division by sqrt(d_k) (2 of 3)" in said and "no difference seen: LayerNorm before" in said
+    assert "no division by sqrt(d_k) (2 of 3)" in said and "No difference seen: LayerNorm before" in said
     assert "2 seeds were enough for a clear verdict on: 1 layer (2)." in page
     assert "nats and +1.5 BLEU; in the paper -0.052 and -0.5" in said
     assert "2 of 3 runs failed" in page and page.count("\n| ") >= 25
