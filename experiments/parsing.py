@@ -33,7 +33,7 @@ from vaswani_transformer.loading import load
 
 from . import figures
 from .intervals import bootstrap
-from .lab import ExperimentError, Lab
+from .lab import ExperimentError, Lab, Run
 from .tables import Column, markdown
 from .trees import (
     END,
@@ -241,19 +241,24 @@ def run(lab: Lab) -> dict[str, Any]:
         name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"] for name in FORMS
     }
     runs = replace(lab, data=folder).train("parsing", "parsing", settings)
-    found = {}
-    for one in runs:
-        model, tokenizer = load(one.model)
-        parsed = parse(model, tokenizer, [list(tree.leaves()) for tree in trees["test"]], FORMS[one.row])
-        scores = [compare(tree, gold) for tree, gold in zip(parsed, trees["test"], strict=True)]
-        (one.folder / "test.mrg").write_text("".join(f"{tree}\n" for tree in parsed), encoding="utf-8")
-        found[one.row] = summarise(scores, trees["test"]) | {"parameters": one.facts["parameters"]}
-        found[one.row] |= {"hours": round(one.facts["hours"], 2), "steps": one.facts["steps"]}
-        found[one.row]["validation"] = {
-            str(line["step"]): round(line["validation_loss"], 4) for line in one.log() if "validation_loss" in line
-        }
-        found[one.row]["freely"] = free_share(model, tokenizer, trees["test"][:500], FORMS[one.row])
+    found = {one.row: measure(one, trees["test"]) for one in runs}
     return {"sentences": len(trees["test"]), "forms": found}
+
+
+def measure(one: Run, gold: list[Tree]) -> dict[str, Any]:
+    """What a trained parser gets right; its trees are written into the folder of its run."""
+    model, tokenizer = load(one.model)
+    parsed = parse(model, tokenizer, [list(tree.leaves()) for tree in gold], FORMS[one.row])
+    scores = [compare(tree, right) for tree, right in zip(parsed, gold, strict=True)]
+    (one.folder / "test.mrg").write_text("".join(f"{tree}\n" for tree in parsed), encoding="utf-8")
+    losses = {str(line["step"]): line["validation_loss"] for line in one.log() if "validation_loss" in line}
+    return summarise(scores, gold) | {
+        "parameters": one.facts["parameters"],
+        "hours": round(one.facts["hours"], 2),
+        "steps": one.facts["steps"],
+        "validation": {step: round(loss, 4) for step, loss in losses.items()},
+        "freely": free_share(model, tokenizer, gold[:500], FORMS[one.row]),
+    }
 
 
 def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
@@ -270,7 +275,7 @@ def summarise(scores: Sequence[Score], trees: Sequence[Tree]) -> dict[str, Any]:
         "precision": round(100 * everything.right / everything.found, 2),
         "recall": round(100 * everything.right / everything.gold, 2),
         "exact": round(100 * sum(s.right == s.found == s.gold for s in scores) / len(scores), 2),
-        "by_length": {name: round(total(some).f1, 2) for name, some in of_lengths.items()},
+        "by_length": {name: round(total(some).f1, 2) for name, some in of_lengths.items() if some},
     }
 
 
@@ -291,7 +296,12 @@ def free_share(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, trees
 
 
 def finding(found: dict[str, Any]) -> str:
-    parts = [f"{name} {of_run['f1'][0]:.1f}" for name, of_run in found["forms"].items()]
+    most = max(of_run["steps"] for of_run in found["forms"].values())
+    parts = [
+        f"{name} {of_run['f1'][0]:.1f}"
+        + (f" after {of_run['steps']:,} of {most:,} steps" if of_run["steps"] < most else "")
+        for name, of_run in found["forms"].items()
+    ]
     ends = [list(of_run["validation"].values())[-2:] for of_run in found["forms"].values()]
     falls = " The loss was still falling when training ended." if any(a - b > FALLS for a, b in ends) else ""
     f1 = {name: of_run["f1"][0] for name, of_run in found["forms"].items()}
@@ -313,6 +323,7 @@ def report(found: dict[str, Any]) -> str:
         value, low, high = of_run["f1"]
         line = {"form": name, "F1": f"{value:.1f} ({low:.1f} to {high:.1f})"}
         line |= {key: f"{of_run[key]:.1f}" for key in ("precision", "recall")} | {"exact": f"{of_run['exact']:.1f}%"}
+        line |= {"steps": f"{of_run['steps']:,}"}
         lines.append({**line, "whole trees without constraint": f"{of_run['freely']:.1%}", "hours": of_run["hours"]})
     columns = [Column(name, right=name != "form") for name in lines[0]]
     drawn = figures.figure(6, 2.8)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from experiments import parsing
-from experiments.trees import build, read_tree
+from experiments.lab import Run
+from experiments.trees import build, compare, read_tree, total
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, learn_tokenizer
 
 
@@ -85,3 +86,21 @@ def test_words_are_cut_much_as_in_the_treebank():
 def test_a_translator_is_no_parser(tmp_path, capsys):
     with pytest.raises(SystemExit, match="parser"):
         parsing.main(["parse", "Hello.", "--model", "vaswani_transformer/checkpoints/mini-en-de"])
+
+
+def test_what_is_said_of_a_parser_is_what_it_wrote(model, tokenizer, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    lines = [{"step": 1, "loss": 5.0}, {"step": 2, "validation_loss": 4.00004}]
+    (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    gold = [read_tree(tree) for tree in TREES]
+    found = parsing.measure(Run("in-order", 1, tmp_path, {"parameters": 7, "hours": 0.5, "steps": 2}), gold)
+    written = [read_tree(line) for line in (tmp_path / "test.mrg").read_text().splitlines()]
+    assert [parsing.sentence(tree) for tree in written] == [parsing.sentence(tree) for tree in gold]
+    right = total(compare(*pair) for pair in zip(written, gold, strict=True))
+    assert found["f1"][0] == round(right.f1, 2) and found["validation"] == {"2": 4.0}
+
+    whole = {**found, "steps": 3, "validation": {"1": 5.0, "3": 4.0}, "f1": [40.0, 39.0, 41.0]}
+    short = {**found, "steps": 2, "validation": {"1": 5.0, "2": 4.0}, "f1": [51.5, 50.0, 53.0]}
+    said = parsing.finding({"sentences": 3, "forms": {"in-order": short, "in-order-untagged": whole}})
+    assert "in-order 51.5 after 2 of 3 steps, in-order-untagged 40.0, with" in said and "+11.5 (in-order)" in said
