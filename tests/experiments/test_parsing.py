@@ -103,4 +103,9 @@ def test_what_is_said_of_a_parser_is_what_it_wrote(model, tokenizer, tmp_path):
     whole = {**found, "steps": 3, "validation": {"1": 5.0, "3": 4.0}, "f1": [40.0, 39.0, 41.0]}
     short = {**found, "steps": 2, "validation": {"1": 5.0, "2": 4.0}, "f1": [51.5, 50.0, 53.0]}
     said = parsing.finding({"sentences": 3, "forms": {"in-order": short, "in-order-untagged": whole}})
-    assert "in-order 51.5 after 2 of 3 steps, in-order-untagged 40.0, with" in said and "+11.5 (in-order)" in said
+    assert (
+        "in-order 51.5 after 2 of 3 steps, in-order-untagged 40.0, with" in said
+        and "parts of speech help cannot be said" in said
+    )
+    said = parsing.finding({"sentences": 3, "forms": {"in-order": {**short, "steps": 3}, "in-order-untagged": whole}})
+    assert "Parts of speech in place of one symbol for all words: +11.5 (in-order)" in said and "after" not in said
