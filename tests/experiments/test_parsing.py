@@ -1,6 +1,7 @@
 """The parser: whatever a model likes, its output is one whole tree over the words of the sentence."""
 
 import json
+import lzma
 
 import pytest
 import torch
@@ -66,12 +67,17 @@ def test_the_right_tokens_are_always_allowed(tokenizer, form):
             assert ids[i] in grammar(0, torch.tensor(ids[:i]))
 
 
-def test_the_command_prints_a_tree(model, tokenizer, tmp_path, capsys):
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+@pytest.fixture
+def parser(model, tokenizer, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
     recipe = {"name": "parsing", "data": {"train": [{"path": "in-order-train.tsv"}]}}
-    (tmp_path / "training.json").write_text(json.dumps({"recipe": recipe}))
-    parsing.main(["parse", "The cells (all) grew.", "--model", str(tmp_path)])
+    (tmp_path / "model" / "training.json").write_text(json.dumps({"recipe": recipe}))
+    return tmp_path / "model"
+
+
+def test_the_command_prints_a_tree(parser, capsys):
+    parsing.main(["parse", "The cells (all) grew.", "--model", str(parser)])
     printed = read_tree(capsys.readouterr().out)
     words = ["The", "cells", "-LRB-", "all", "-RRB-", "grew", "."]
     assert [leaf.word for leaf in printed.leaves()] == words
@@ -88,9 +94,7 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
         parsing.main(["parse", "Hello.", "--model", "vaswani_transformer/checkpoints/mini-en-de"])
 
 
-def test_what_is_said_of_a_parser_is_what_it_wrote(model, tokenizer, tmp_path):
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+def test_what_is_said_of_a_parser_is_what_it_wrote(parser, tmp_path, capsys):
     lines = [{"step": 1, "loss": 5.0}, {"step": 2, "validation_loss": 4.00004}]
     (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     gold = [read_tree(tree) for tree in TREES]
@@ -99,6 +103,12 @@ def test_what_is_said_of_a_parser_is_what_it_wrote(model, tokenizer, tmp_path):
     assert [parsing.sentence(tree) for tree in written] == [parsing.sentence(tree) for tree in gold]
     right = total(compare(*pair) for pair in zip(written, gold, strict=True))
     assert found["f1"][0] == round(right.f1, 2) and found["validation"] == {"2": 4.0}
+
+    with lzma.open(tmp_path / "test.mrg.xz", "wt") as file:
+        file.write("\n".join(TREES))
+    parsing.main(["score", str(tmp_path / "test.mrg.xz"), "--model", str(parser)])
+    scored = json.loads(capsys.readouterr().out)
+    assert scored and scored == {key: found[key] for key in scored}
 
     whole = {**found, "steps": 3, "validation": {"1": 5.0, "3": 4.0}, "f1": [40.0, 39.0, 41.0]}
     short = {**found, "steps": 2, "validation": {"1": 5.0, "2": 4.0}, "f1": [51.5, 50.0, 53.0]}
@@ -109,3 +119,10 @@ def test_what_is_said_of_a_parser_is_what_it_wrote(model, tokenizer, tmp_path):
     )
     said = parsing.finding({"sentences": 3, "forms": {"in-order": {**short, "steps": 3}, "in-order-untagged": whole}})
     assert "Parts of speech in place of one symbol for all words: +11.5 (in-order)" in said and "after" not in said
+
+
+@pytest.mark.parametrize("content", [b"", b"no xz", lzma.compress(b"(S (NP"), lzma.compress(b"")])
+def test_trees_that_cannot_be_scored_are_a_message(parser, tmp_path, content):
+    (tmp_path / "test.mrg.xz").write_bytes(content)
+    with pytest.raises(SystemExit, match=r"experiments\.parsing: .+"):
+        parsing.main(["score", str(tmp_path / "test.mrg.xz"), "--model", str(parser)])

@@ -43,6 +43,20 @@ def test_readme_and_figures_are_those_of_the_results(tmp_path, monkeypatch):
     assert [name for name in drawn if drawn[name] != kept[name]] == []
 
 
+def test_the_front_page_counts_the_verdicts_on_table_3():
+    rows = [
+        row for row in recorded("table3")["rows"] if row["row"] in table3.ROWS and table3.ROWS[row["row"]].perplexity
+    ]
+    verdicts = Counter(row["verdict"].split()[0] for row in rows)
+    text = " ".join((ROOM.parent / "README.md").read_text(encoding="utf-8").split())
+    counts = re.search(
+        r"Of the (\d+) rows of Table 3 .*?(\d+) go the paper's way, (\d+) go the other way, and (\d+) can", text
+    )
+    assert counts and [int(count) for count in counts.groups()] == [
+        len(rows), verdicts["holds:"] + verdicts["holds"], verdicts["fails"], verdicts["cannot"],
+    ]  # fmt: skip
+
+
 def test_overview_names_every_experiment(capsys):
     command.main([])
     printed = capsys.readouterr().out
@@ -76,7 +90,7 @@ def changes(row: str) -> dict:
     }
 
 
-@pytest.mark.parametrize(("row", "preset"), zip(table3.ROWS, TABLE_3, strict=False))
+@pytest.mark.parametrize(("row", "preset"), list(zip(table3.ROWS, TABLE_3, strict=False)))
 def test_a_row_of_table_3_is_the_papers_scaled(row, preset):
     """Widths are a quarter of the paper's, layers half, and what has no size is the same."""
     size = {"d_model": 4, "d_ff": 4, "d_k": 4, "d_v": 4, "encoder_layers": 2, "decoder_layers": 2}
