@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from waiting import TIMEOUT
 
 from training import train
 from training.checkpoint import checkpoints
@@ -107,9 +108,9 @@ def start(
     return process
 
 
-def finish(process: multiprocessing.Process, log: Path, seconds: float = 120) -> tuple[int, str]:
+def finish(process: multiprocessing.Process, log: Path) -> tuple[int, str]:
     """(exit code, what it wrote)."""
-    process.join(seconds)
+    process.join(TIMEOUT)
     if process.exitcode is None:
         process.kill()
         raise TimeoutError(log.read_text())
@@ -120,7 +121,7 @@ def finish(process: multiprocessing.Process, log: Path, seconds: float = 120) ->
 def _context():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["toy_data"])
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
+    path = os.pathsep.join(str(folder) for folder in Path(__file__).parents[:3])
     with mock.patch.dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
         forkserver.ensure_running()
     return context

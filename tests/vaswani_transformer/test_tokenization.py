@@ -106,7 +106,7 @@ def test_awkward_text_comes_back(both, text):
 PIECES = [" ", "\n", "\t", "\u00a0", "\u200d", "\u0308", "</s>", "<pad>", "Hund", "ß", "👍🏽", "\x00", "中", "'s"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join) | st.sampled_from(LINES))
 def test_any_text_comes_back(both, text):
     for tokenizer in both:
