@@ -8,15 +8,17 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import processes
 import pytest
 import speaker
 import waiting
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_checkpoint import PAIRS, tiny_checkpoint
+from typer.testing import CliRunner
 from waiting import wait_until
 
-from vaswani_transformer.commands import workers
+from vaswani_transformer.commands import app, workers
 from vaswani_transformer.commands.console import Failure
 
 
@@ -129,14 +131,13 @@ if __name__ == "__main__":
 # The command ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_translated_as_by_one_process(tmp_path):
+def test_a_file_is_translated_as_by_one_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda method: processes.context())
     lines = [*PAIRS, "", *PAIRS] * 20
     (tmp_path / "in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "vaswani_transformer", "translate", "--checkpoint", str(tiny_checkpoint())]
     options = ["--processes", "2", "--scores", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run([*command, *options], env=environment, capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (0, "")
+    run = CliRunner().invoke(app, ["translate", "--checkpoint", str(tiny_checkpoint()), *options])
+    assert (run.exit_code, run.stderr) == (0, "")
     written = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
     assert [line.partition("\t")[2] for line in written] == [PAIRS.get(line, "") for line in lines]
 
