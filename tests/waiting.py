@@ -11,7 +11,7 @@ def wait_until(condition: Callable[[], object], failure: str | Callable[[], str]
     """Polls until `condition()` is true.
 
     Raises:
-        AssertionError: it is still false after `TIMEOUT` seconds. The message is `failure`, or what `failure()` returns.
+        AssertionError: it is still false after `TIMEOUT` seconds; the message is `failure`, or what it returns.
     """
     end = time.monotonic() + TIMEOUT
     while not condition():
