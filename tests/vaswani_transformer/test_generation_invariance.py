@@ -29,6 +29,9 @@ from vaswani_transformer.beam_search_vaswani import BeamSearch
 from vaswani_transformer.greedy_search_vaswani import GreedySearch
 
 
+pytestmark = pytest.mark.quick
+
+
 # Padding --------------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,9 @@ from vaswani_transformer.loss_vaswani import label_smoothed_loss
 from vaswani_transformer.modeling_vaswani import shift_right
 
 
+pytestmark = pytest.mark.quick
+
+
 def tensor2tensor_loss(logits, labels, smoothing):
     """`smoothing_cross_entropy` of tensor2tensor in float64, averaged over the labels that are not -100."""
     logits = logits.detach().double().numpy().reshape(-1, logits.shape[-1])

@@ -13,6 +13,9 @@ from vaswani_transformer.cpu_vaswani import dropout, linear
 from vaswani_transformer.modeling_vaswani import VaswaniLayer, VaswaniNorm
 
 
+pytestmark = pytest.mark.quick
+
+
 # References in float64 ------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 from vaswani_transformer.tokenization import SMALLEST_VOCAB_SIZE, learn_tokenizer
 
 
+pytestmark = pytest.mark.quick
+
+
 VOCAB_SIZE = 400
 
 ENGLISH = (
