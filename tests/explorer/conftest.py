@@ -202,6 +202,13 @@ def only_page(browser, server) -> Page:
     return Page(browser, server)
 
 
+@pytest.fixture(autouse=True)
+def fresh_console(request):
+    """Each test sees its own errors only, whatever ran before it."""
+    if "browser" in request.fixturenames:
+        request.getfixturevalue("browser").get_log("browser")
+
+
 @pytest.fixture
 def page_at(browser, only_page):
     """Opens another address: `page_at("http://...")` gives its page; the shared one is loaded anew afterwards."""

@@ -58,6 +58,7 @@ def test_chapter_3_translates_without_the_heads_that_are_off(open_chapter, inspe
     for head in (1, 3):
         click(page, f"#heads .head-card:nth-child({head}) .switch")
     page.wait("document.querySelector('#heads .status').ariaBusy === 'false'")
+    page.wait("document.querySelectorAll('#heads-outcome tbody tr').length === 2")
     cells = page.js("return [...document.querySelectorAll('#heads-outcome tbody td')].map((cell) => cell.textContent)")
     without = inspected(SENTENCE, off=[("encoder", "self_attn", 0, 0), ("encoder", "self_attn", 0, 2)])
     assert [cells[0].strip(), cells[3].strip()] == [inspected(SENTENCE).translation, without.translation]
