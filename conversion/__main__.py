@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
 from .files.folders import check_new
 from .hub.publish import add_command as add_publish

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 from .options import ConversionError, Options
 

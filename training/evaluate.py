@@ -23,8 +23,8 @@ import sacrebleu
 from tqdm import tqdm
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.files import check_writable
 
 from .files import read_lines, whole_file
 from .parallel_text import Pair, read_pairs

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.documents.memories import Memory, is_memory, read_memory
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.files import check_writable
 
 from .evaluate import evaluate_pairs
 from .files import whole_folder
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     from vaswani_transformer import load
     from vaswani_transformer.hub import look_on_hub
     from vaswani_transformer.loading import check_device
-    from vaswani_transformer.memory import keep_freed_memory
+    from vaswani_transformer.system.memory import keep_freed_memory
 
     from .data import remove_padding
 

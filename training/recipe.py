@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
 from .variations import KINDS
 

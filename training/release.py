@@ -15,7 +15,7 @@ from pathlib import Path
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
 from .curve import curve_of_growth, curve_of_log, growth_of_log
 from .files import whole_file, whole_folder

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.files import check_writable
 
 from ..options import ConversionError
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.files import whole_folder
+from vaswani_transformer.system.files import whole_folder
 
 from ..converted import Converted
 from ..files.folders import check_new

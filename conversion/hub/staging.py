@@ -18,7 +18,7 @@ from rich.table import Table
 from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.files import whole_folder
+from vaswani_transformer.system.files import whole_folder
 
 from ..files.text import one_line, read_json, read_text
 from ..options import ConversionError, shown

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import length_penalty
+from vaswani_transformer.model.generation_vaswani import length_penalty
 
 
 ROUNDING = 1e-4  # the difference of two scores, or of two ranks, that rounding can turn around

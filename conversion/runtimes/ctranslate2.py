@@ -33,7 +33,7 @@ from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import Shortlist, VaswaniForConditionalGeneration
-from vaswani_transformer.shortlist_vaswani import FILE as SHORTLIST_FILE
+from vaswani_transformer.model.shortlist_vaswani import FILE as SHORTLIST_FILE
 
 from ..options import ConversionError
 from ..parity.samples import padded, sample_ids

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 from ..options import ConversionError, Options, shown
 

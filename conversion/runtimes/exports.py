@@ -11,9 +11,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.catalogue import resolve, split_revision
-from vaswani_transformer.files import whole_folder
 from vaswani_transformer.hub import look_on_hub
 from vaswani_transformer.loading import config_problem
+from vaswani_transformer.system.files import whole_folder
 
 from ..files.folders import check_new
 from ..files.text import one_line, read_json, read_text

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import Regex, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 from ..files.folders import beside
 from ..files.joeynmt import Specials

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, processors
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 from ..options import ConversionError
 

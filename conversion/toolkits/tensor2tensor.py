@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vaswani_transformer.generation_vaswani import paper_generation_config
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 from ..converted import Converted
 from ..files.tensor2tensor import MODEL, canonical, embeddings, files, find, npz_variables, read_hparams, weights

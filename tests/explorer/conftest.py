@@ -18,7 +18,7 @@ CHECKPOINT = "mini-en-de"
 def inspected():
     """What PyTorch computes for a sentence: `inspected(text)` gives an `Inspection` of the server's checkpoint."""
     from vaswani_transformer import checkpoint_path, load
-    from vaswani_transformer.inspection import inspect_translation
+    from vaswani_transformer.inspection.inspection import inspect_translation
 
     model, tokenizer = load(checkpoint_path(CHECKPOINT))
     return lambda text, **settings: inspect_translation(model.float(), tokenizer, text, **settings)

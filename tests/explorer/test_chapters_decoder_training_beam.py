@@ -10,9 +10,9 @@ import torch
 from training.optimisation import learning_rate
 from training.recipe import Optimisation
 from vaswani_transformer import checkpoint_path, load
-from vaswani_transformer.beam_search_vaswani import length_penalty
-from vaswani_transformer.inspection import inspect_translation
-from vaswani_transformer.loss_vaswani import label_smoothed_loss
+from vaswani_transformer.inspection.inspection import inspect_translation
+from vaswani_transformer.model.beam_search_vaswani import length_penalty
+from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
 
 
 TEXT = "The dog did not cross the street because it was too tired."

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from vaswani_transformer.heads import log_probs_of, twin_of, without_heads
+from vaswani_transformer.inspection.heads import log_probs_of, twin_of, without_heads
 
 
 SENTENCE = "The girl who lives next door gave her brother a book."

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 
 SENTENCE = "The girl who lives next door gave her brother a book."

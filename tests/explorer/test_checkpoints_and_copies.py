@@ -13,9 +13,9 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.app import PAGE
 from vaswani_transformer.explorer.export import export
 from vaswani_transformer.explorer.opened import Shelf
-from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.tokenization import learn_tokenizer
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 VARIANTS = {

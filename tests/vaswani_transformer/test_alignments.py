@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.alignment_vaswani import WHEN, AlignmentHead, align, attention_weights, by_word, words
+from vaswani_transformer.model.alignment_vaswani import WHEN, AlignmentHead, align, attention_weights, by_word, words
 
 
 SENTENCES = list(PAIRS)

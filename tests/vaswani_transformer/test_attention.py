@@ -12,7 +12,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniModel
-from vaswani_transformer.modeling_vaswani import VaswaniAttention
+from vaswani_transformer.model.modeling_vaswani import VaswaniAttention
 
 
 LENGTHS = {

@@ -6,7 +6,7 @@ import pytest
 from tiny_checkpoint import tiny_checkpoint
 
 from vaswani_transformer import attention_figure, inspect_translation, load
-from vaswani_transformer.attention_figure import BLANK, FAINTEST
+from vaswani_transformer.inspection.attention_figure import BLANK, FAINTEST
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -25,7 +25,7 @@ from generation_examples import (
 from paper_beam_search import length_penalty
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from vaswani_transformer.beam_search_vaswani import best_tokens
+from vaswani_transformer.model.beam_search_vaswani import best_tokens
 
 
 # Against the paper's --------------------------------------------------------------------------------------------------

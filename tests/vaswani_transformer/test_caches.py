@@ -6,7 +6,7 @@ from generation_examples import BATCH, PAD
 from model_examples import logits_of, static_cache
 from transformers import DynamicCache, EncoderDecoderCache
 
-from vaswani_transformer.decoding_vaswani import DecoderStep, can_step
+from vaswani_transformer.model.decoding_vaswani import DecoderStep, can_step
 
 
 # What makes another decoder of the paper's.
@@ -79,7 +79,7 @@ def test_steps_equal_the_model(monkeypatch, tiny_model, variant, beams):
 
     So it is for sentences that stay when others leave, and with so few slots that they have to grow.
     """
-    monkeypatch.setattr("vaswani_transformer.decoding_vaswani.CAPACITY", 2)
+    monkeypatch.setattr("vaswani_transformer.model.decoding_vaswani.CAPACITY", 2)
     model = tiny_model(**variant)
     source, mask = BATCH, BATCH.ne(PAD).long()
     encoded = model.get_encoder()(source, attention_mask=mask).last_hidden_state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vaswani_transformer.checks_vaswani import kept_items, missing_numbers, must_hold, problems, times_in_a_row
+from vaswani_transformer.model.checks_vaswani import kept_items, missing_numbers, must_hold, problems, times_in_a_row
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.confidence_vaswani import Calibration, confidences, features_of, mean_confidence
+from vaswani_transformer.model.confidence_vaswani import Calibration, confidences, features_of, mean_confidence
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())

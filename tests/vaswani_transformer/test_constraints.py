@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer import Shortlist
-from vaswani_transformer.constraints_vaswani import RequiredWords, State
+from vaswani_transformer.model.constraints_vaswani import RequiredWords, State
 
 
 MODEL = ending_model(4)

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
-from vaswani_transformer import corpus
-from vaswani_transformer.corpus import Corpus, Translator, plan
+from vaswani_transformer import commands
+from vaswani_transformer.commands import corpus
+from vaswani_transformer.commands.corpus import Corpus, Translator, plan
 
 
 SOURCES = list(PAIRS)
@@ -96,7 +97,7 @@ def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, cont
         path.write_bytes(content)
     monkeypatch.setattr(corpus, "translate", None)  # nothing is begun
     with pytest.raises(SystemExit, match="1"):
-        corpus.main([str(path), "--output", str(tmp_path / "out")])
+        commands.app(["corpus", str(path), "--output", str(tmp_path / "out")])
     assert message in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
@@ -106,7 +107,7 @@ CLUSTER = """
     from pathlib import Path
     import ray
     from ray.cluster_utils import Cluster
-    from vaswani_transformer import corpus
+    from vaswani_transformer import commands
 
     file, folder, checkpoint = sys.argv[1:]
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
@@ -121,7 +122,7 @@ CLUSTER = """
 
     threading.Thread(target=lose_one, daemon=True).start()
     arguments = ["--output", folder, "--checkpoint", checkpoint, "--lines", "20", "--workers", "2", "--cpus", "1"]
-    corpus.main([file, *arguments])
+    commands.app(["corpus", file, *arguments], standalone_mode=False)
     os._exit(0)  # Ray's cluster for tests ends badly without the node that was lost
 """
 
@@ -142,7 +143,7 @@ def test_after_a_crash_only_what_is_missing_is_done(tmp_path):
     pytest.importorskip("ray")
     file, folder = tmp_path / "corpus.en", tmp_path / "out"
     file.write_text("".join(f"{line} {i}\n" for i in range(20) for line in SOURCES))
-    command = [sys.executable, "-m", "vaswani_transformer.corpus", str(file), "--output", str(folder)]
+    command = [sys.executable, "-m", "vaswani_transformer", "corpus", str(file), "--output", str(folder)]
     command += ["--checkpoint", str(tiny_checkpoint()), "--lines", "20", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     end = time.monotonic() + 120

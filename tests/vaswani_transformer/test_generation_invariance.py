@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from paper_beam_search import length_penalty
 from transformers import CompileConfig
 
-from vaswani_transformer.beam_search_vaswani import BeamSearch
-from vaswani_transformer.greedy_search_vaswani import GreedySearch
+from vaswani_transformer.model.beam_search_vaswani import BeamSearch
+from vaswani_transformer.model.greedy_search_vaswani import GreedySearch
 
 
 # Padding --------------------------------------------------------------------------------------------------------------

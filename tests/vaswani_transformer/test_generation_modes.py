@@ -23,7 +23,7 @@ from generation_examples import (
 from paper_beam_search import length_penalty
 from transformers import TextIteratorStreamer, TextStreamer
 
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
 
 
 # Sampling -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 from generation_examples import BATCH, EOS, PAD, SOURCES, ending_model, generated, paper_search
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import paper_generation_config
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 
 def test_the_papers_settings(tmp_path):

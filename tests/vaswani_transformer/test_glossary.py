@@ -4,8 +4,8 @@ import pytest
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.glossary_vaswani import Glossary, spellings
-from vaswani_transformer.replacements_vaswani import Replaced
+from vaswani_transformer.model.glossary_vaswani import Glossary, spellings
+from vaswani_transformer.model.spans_vaswani import Replaced
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import vaswani_transformer
 from vaswani_transformer import inspect_translation, load, without_heads
-from vaswani_transformer.heads import (
+from vaswani_transformer.inspection.heads import (
     ablate_heads,
     attentions_of,
     head_names,
@@ -20,8 +20,8 @@ from vaswani_transformer.heads import (
     search,
     twin_of,
 )
-from vaswani_transformer.inspection import record_search, record_tensors
-from vaswani_transformer.loss_vaswani import label_smoothed_loss
+from vaswani_transformer.inspection.inspection import record_search, record_tensors
+from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
 
 
 VARIANTS = {
@@ -170,7 +170,7 @@ def test_the_model_is_left_as_it_was_even_after_an_error(tiny, monkeypatch):
     def fail(*arguments, **keywords):
         raise RuntimeError("on the way")
 
-    monkeypatch.setattr("vaswani_transformer.inspection.record_tensors", fail)
+    monkeypatch.setattr("vaswani_transformer.inspection.inspection.record_tensors", fail)
     with pytest.raises(RuntimeError, match="on the way"):
         inspect_translation(model, tokenizer, SENTENCE)
     assert state_of(model) == before

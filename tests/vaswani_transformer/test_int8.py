@@ -14,8 +14,9 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM, pipeline
 from typer.testing import CliRunner
 
-from vaswani_transformer import Int8Config, LoadingError, checkpoint_path, commands, int8_vaswani, load, quantize
-from vaswani_transformer.int8_vaswani import Int8Embedding, Int8Linear, Int8Weight, quantize_rows
+from vaswani_transformer import Int8Config, LoadingError, checkpoint_path, commands, load, quantize
+from vaswani_transformer.model import int8_vaswani
+from vaswani_transformer.model.int8_vaswani import Int8Embedding, Int8Linear, Int8Weight, quantize_rows
 
 
 @pytest.fixture(params=[True, False], ids=["packed", "without instructions"])

@@ -7,7 +7,7 @@ import pytest
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.long_texts_vaswani import LongTexts, TextRecord
+from vaswani_transformer.model.texts_vaswani import LongTexts, TextRecord
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vaswani_transformer.loss_vaswani import label_smoothed_loss
-from vaswani_transformer.modeling_vaswani import shift_right
+from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
+from vaswani_transformer.model.modeling_vaswani import shift_right
 
 
 def tensor2tensor_loss(logits, labels, smoothing):

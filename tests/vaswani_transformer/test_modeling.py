@@ -9,8 +9,8 @@ from torch import nn
 from transformers import FSMTConfig, FSMTForConditionalGeneration, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.cpu_vaswani import dropout, linear
-from vaswani_transformer.modeling_vaswani import VaswaniLayer, VaswaniNorm
+from vaswani_transformer.model.cpu_vaswani import dropout, linear
+from vaswani_transformer.model.modeling_vaswani import VaswaniLayer, VaswaniNorm
 
 
 # References in float64 ------------------------------------------------------------------------------------------------

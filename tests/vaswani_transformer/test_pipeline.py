@@ -262,15 +262,17 @@ def test_device_argument(folder):
 # Finding the pipeline -------------------------------------------------------------------------------------------------
 
 
-def test_the_saved_folder_names_the_pipeline_and_carries_its_file(folder, tmp_path, translate):
+def test_a_saved_pipeline_is_named_and_carries_its_file_and_a_saved_model_is_not(folder, tmp_path, translate):
     translate.save_pretrained(tmp_path / "pipeline")
+    config = json.loads((tmp_path / "pipeline" / "config.json").read_text(encoding="utf-8"))
+    assert config["custom_pipelines"] == {
+        "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]}
+    }
+    assert (tmp_path / "pipeline" / "pipeline_translation.py").is_file()
     translate.model.save_pretrained(tmp_path / "model")
-    for saved in (folder, tmp_path / "pipeline", tmp_path / "model"):
-        config = json.loads((tmp_path / saved / "config.json").read_text(encoding="utf-8"))
-        assert config["custom_pipelines"] == {
-            "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]}
-        }
-        assert (tmp_path / saved / "pipeline_translation.py").is_file()
+    for saved in (Path(folder), tmp_path / "model"):
+        assert "custom_pipelines" not in json.loads((saved / "config.json").read_text(encoding="utf-8"))
+        assert not (saved / "pipeline_translation.py").exists()
 
 
 def test_task_by_name_needs_no_flag_where_the_package_is_imported():
@@ -280,10 +282,12 @@ def test_task_by_name_needs_no_flag_where_the_package_is_imported():
 
 
 @pytest.mark.parametrize("flags", [{}, {"trust_remote_code": True}], ids=["no flag", "trust_remote_code"])
-def test_a_saved_model_has_the_packages_pipeline_where_it_is_imported(folder, flags):
+@pytest.mark.parametrize("saves", ["model", "pipeline"])
+def test_a_saved_folder_has_the_packages_pipeline_where_it_is_imported(folder, tmp_path, translate, saves, flags):
     """As its model does; the file beside the weights is for those who have not installed the package."""
-    assert json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))["custom_pipelines"]
-    translate = pipeline("translation", model=folder, **flags)
+    if saves == "pipeline":
+        translate.save_pretrained(folder := tmp_path / "pipeline")
+    translate = pipeline("translation", model=str(folder), **flags)
     assert (type(translate), type(translate.model)) == (TranslationPipeline, VaswaniForConditionalGeneration)
     assert texts(translate(SOURCES)) == TARGETS
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vaswani_transformer import cpu_vaswani
+from vaswani_transformer.model import cpu_vaswani
 
 
 @pytest.fixture(params=[True, False], ids=["bias", "no bias"])

@@ -3,7 +3,7 @@
 import pytest
 
 from vaswani_transformer import VaswaniTokenizer, learn_tokenizer
-from vaswani_transformer.readable import Reader, Token, read_source, read_target
+from vaswani_transformer.inspection.readable import Reader, Token, read_source, read_target
 
 
 class Side:

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from transformers import pipeline
 
 from vaswani_transformer import Shortlist, checkpoint_path, load, quantize
-from vaswani_transformer.shortlist_vaswani import FILE
+from vaswani_transformer.model.shortlist_vaswani import FILE
 
 
 MODEL = ending_model(4)

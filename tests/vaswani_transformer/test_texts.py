@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaswani_transformer import texts_vaswani
-from vaswani_transformer.texts_vaswani import BREAKS, clauses, has_words, parts
+from vaswani_transformer.model import sentences_vaswani
+from vaswani_transformer.model.sentences_vaswani import BREAKS, clauses, has_words, parts
 
 
 def sentences(text, language="en"):
@@ -51,9 +51,9 @@ def test_sentences(language, text, expected):
 
 
 def test_without_the_library_a_line_is_a_sentence(monkeypatch, caplog):
-    monkeypatch.setattr(texts_vaswani, "segment", None)
-    texts_vaswani.logger.warning_once.cache_clear()
-    monkeypatch.setattr(texts_vaswani.logger, "propagate", True)
+    monkeypatch.setattr(sentences_vaswani, "segment", None)
+    sentences_vaswani.logger.warning_once.cache_clear()
+    monkeypatch.setattr(sentences_vaswani.logger, "propagate", True)
     assert sentences("One is. Two are.\nThree.") == ["One is. Two are.", "Three."]
     assert "pip install sentencex" in caplog.text
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 
-from vaswani_transformer.tokenization import SMALLEST_VOCAB_SIZE, learn_tokenizer
+from vaswani_transformer.learn_bpe import SMALLEST_VOCAB_SIZE, learn_tokenizer
 
 
 VOCAB_SIZE = 400
@@ -180,7 +180,7 @@ def test_more_text_makes_shorter_sequences(tokenizer):
 
 LEARN = """
 import json, sys
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
 with open(sys.argv[1], encoding="utf-8") as file:
     learn_tokenizer(json.load(file), int(sys.argv[2])).save_pretrained(sys.argv[3])
 print("null")

@@ -247,7 +247,7 @@ def test_a_download_that_is_cut_goes_on_where_it_was_and_one_that_ends_keeps_its
 def test_loads_with_the_package_and_without(hub, client, published, tmp_path):
     status, said = client(TRANSLATE, published, *SOURCES)
     assert status == 0, said
-    assert json.loads(said.splitlines()[-1]) == [TARGETS, TARGETS, "vaswani_transformer.modeling_vaswani"]
+    assert json.loads(said.splitlines()[-1]) == [TARGETS, TARGETS, "vaswani_transformer.model.modeling_vaswani"]
     result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGE + TRANSLATE, published, *SOURCES],
         env=environment(hub, tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",

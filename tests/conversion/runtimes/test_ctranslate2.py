@@ -17,7 +17,7 @@ from conversion.options import ConversionError
 from conversion.runtimes import exports
 from conversion.segmentation import Vocabulary, words
 from vaswani_transformer import Shortlist, VaswaniTokenizer, checkpoint_path
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
 
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="comes with the extra called convert")

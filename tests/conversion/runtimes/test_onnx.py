@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 
 from conversion.options import ConversionError
 from vaswani_transformer import VaswaniForConditionalGeneration, checkpoint_path
-from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 
 for package in ("onnx", "onnxscript", "onnxruntime"):

@@ -20,7 +20,7 @@ from conversion.parity.recorded import compare_searches
 from conversion.parity.scores import Parity
 from conversion.runtimes import marian as to_marian
 from conversion.toolkits import hf_marian as from_hf_marian
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
 
 
 SIZES = dict(

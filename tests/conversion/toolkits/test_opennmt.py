@@ -12,8 +12,8 @@ from conversion import __main__ as command
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.toolkits.opennmt import WEIGHTS, convert
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "opennmt"

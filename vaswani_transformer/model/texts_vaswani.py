@@ -16,9 +16,8 @@ from transformers.utils import cached_file
 from .checks_vaswani import KEPT_ITEM, missing_items, must_hold, problems
 from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
-from .replacements_vaswani import Replaced
-from .texts_vaswani import Part, bare, clauses, parts
-from .words_vaswani import Span, shortened, words
+from .sentences_vaswani import Part, bare, clauses, parts
+from .spans_vaswani import Replaced, Span, shortened, words
 
 
 Record = dict[str, Any]  # what the pipeline gives for a translation

@@ -6,24 +6,33 @@ Shapes: B sentences, n beams, r hypotheses returned for each sentence, S source 
 """
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList, StoppingCriteriaList
-from transformers.cache_utils import EncoderDecoderCache
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.generation.configuration_utils import GenerationMode
 
-from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, length_penalty
+from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
 from .constraints_vaswani import ConstrainedBeamSearch, check_required
-from .decoding_vaswani import DecoderStep, ModelStep, can_step
+from .decoding_vaswani import ModelStep, can_replace_forward, start_steps
 from .greedy_search_vaswani import GreedySearch
-from .limits_vaswani import ANY_ROW, MINIMUM, NeverPad, NoEndYet, SourceLengthLimit, keep_limits
-from .outputs_vaswani import Record, VaswaniBeamOutput, VaswaniGreedyOutput
-from .settings_vaswani import CHECKED, VaswaniGenerationConfig, check_settings, paper_generation_config
+from .settings_vaswani import (
+    CHECKED,
+    MINIMUM,
+    NeverPad,
+    NoEndYet,
+    SourceLengthLimit,
+    VaswaniGenerationConfig,
+    check_settings,
+    keep_limits,
+    paper_generation_config,
+)
 from .shortlist_vaswani import OnlyShortlisted, Shortlist, ShortProduct
 
 
@@ -40,6 +49,67 @@ SHORTLIST: ContextVar[OnlyShortlisted | None] = ContextVar("shortlist", default=
 REQUIRED: ContextVar[tuple[RequiredTokens, Collection[int]] | None] = ContextVar("required", default=None)
 MOST_SHARED = 16  # samples of a sentence that are drawn as beams are
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
+
+
+# What `generate` returns where more than token ids is asked for -----------------------------------------------------
+
+
+@dataclass
+class VaswaniBeamOutput(GenerateBeamEncoderDecoderOutput):
+    """The library's output of beam search, always with `sequences_scores`, and with each token's log-probability.
+
+    token_log_probs (`torch.FloatTensor` of shape `(B * r, tokens after the prompt)`):
+        What the search added to log P for each token, 0 after the end. Their sum is log P; divided by the length
+        penalty it is the hypothesis's entry of `sequences_scores` `(B * r,)`.
+    """
+
+    token_log_probs: torch.FloatTensor | None = None
+
+
+@dataclass
+class VaswaniGreedyOutput(GenerateEncoderDecoderOutput):
+    """The library's output of greedy search and sampling, with the scores of a `VaswaniBeamOutput`."""
+
+    sequences_scores: torch.FloatTensor | None = None
+    token_log_probs: torch.FloatTensor | None = None
+
+
+class Record:
+    """What the caller asked to see of each step of a search."""
+
+    def __init__(self, config: GenerationConfig):
+        wanted = {
+            "scores": config.output_scores,
+            "logits": config.output_logits,
+            "decoder_attentions": config.output_attentions,
+            "cross_attentions": config.output_attentions,
+            "decoder_hidden_states": config.output_hidden_states,
+        }
+        self.steps = {name: () for name, is_wanted in wanted.items() if is_wanted and config.return_dict_in_generate}
+
+    def add(self, outputs: Mapping, logits: torch.Tensor, scores: torch.Tensor, short: ShortProduct | None = None):
+        """Of a step: what the model gave, its logits [B * n, V], and the scores [B * n, V] that the search took.
+
+        With a short product they are [B * n, K], and recorded as [B * n, V].
+        """
+        if self.steps and short is not None:
+            logits, scores = short.widened(logits), short.widened(scores)
+        for name in self.steps:
+            given = {"scores": scores, "logits": logits}.get(name)
+            self.steps[name] += (outputs[name] if given is None else given.float().clone(),)
+
+    def output(self, best: Hypotheses, config: GenerationConfig, model_kwargs: dict, cache: Cache | None) -> dict:
+        """The fields that every kind of output has."""
+        encoded = model_kwargs["encoder_outputs"]
+        return dict(
+            sequences=best.tokens,
+            sequences_scores=best.scores,
+            token_log_probs=best.log_probs,
+            encoder_attentions=encoded.get("attentions") if config.output_attentions else None,
+            encoder_hidden_states=encoded.get("hidden_states") if config.output_hidden_states else None,
+            past_key_values=cache,
+            **self.steps,
+        )
 
 
 # Generation ----------------------------------------------------------------------------------------------------------
@@ -175,17 +245,19 @@ class VaswaniGenerationMixin(GenerationMixin):
     ) -> torch.LongTensor | VaswaniGreedyOutput:
         """Runs the model and `GreedySearch` in turn: input_ids [B, L] -> sequences [B, L]."""
         config = generation_config
-        if streamer is not None or not self._can_step(config, synced_gpus, model_kwargs):
+        if streamer is not None or not can_replace_forward(self, config, synced_gpus, model_kwargs):
             return super()._sample(
                 input_ids, logits_processor, stopping_criteria, config, synced_gpus, streamer, **model_kwargs
             )
         record, (processors, shortlist) = Record(config), split(logits_processor)
         records_tokens = config.return_dict_in_generate
         shares = records_tokens or shortlist is not None or config.num_return_sequences <= MOST_SHARED
-        step = self._start_steps(input_ids, model_kwargs, shortlist, shares)
+        step = start_steps(self, input_ids, model_kwargs, shortlist, shares)
         short = None if shortlist is None else step.head
         search = GreedySearch(input_ids, self._fill(config), config.do_sample, records_tokens, vocabulary_of(short))
-        drops = shares and step.num_beams == 1 and self._can_drop(step, config, processors, stopping_criteria)
+        drops = (
+            shares and step.num_beams == 1 and step.can_drop(config, processors, stopping_criteria, RETURN_CACHE.get())
+        )
         while not search.is_over:
             logits = step(search.input_ids).float()
             log_probs = logits.log_softmax(dim=-1) if records_tokens else None
@@ -219,10 +291,10 @@ class VaswaniGenerationMixin(GenerationMixin):
         config = generation_config
         record, (processors, shortlist) = Record(config), split(logits_processor)
         short, drops = None, False
-        if self._can_step(config, synced_gpus, model_kwargs):
-            step = self._start_steps(input_ids, model_kwargs, shortlist)
+        if can_replace_forward(self, config, synced_gpus, model_kwargs):
+            step = start_steps(self, input_ids, model_kwargs, shortlist)
             short = None if shortlist is None else step.head
-            drops = self._can_drop(step, config, processors, stopping_criteria)
+            drops = step.can_drop(config, processors, stopping_criteria, RETURN_CACHE.get())
         else:
             step = ModelStep(self, config, model_kwargs)
         search = self._start_search(input_ids, config, vocabulary_of(short))
@@ -254,40 +326,6 @@ class VaswaniGenerationMixin(GenerationMixin):
             return super()._prepare_cache_for_generation(
                 generation_config, model_kwargs, generation_mode, *args, **kwargs
             )
-
-    def _can_step(self, generation_config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
-        """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
-        cache = model_kwargs.get("past_key_values")
-        return (
-            type(self).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
-            and not ("forward" in vars(self) or self._forward_hooks or self._forward_pre_hooks)
-            and self._compiled_call_impl is None
-            and not (synced_gpus or hasattr(self, "hf_device_map") or torch.compiler.is_compiling())
-            and can_step(self.get_decoder())
-            and model_kwargs["use_cache"]
-            and not (generation_config.output_attentions or generation_config.output_hidden_states)
-            and model_kwargs.get("decoder_attention_mask") is None
-            and generation_config.cache_implementation in (None, "dynamic")
-            and not getattr(cache, "_is_user_defined", False)
-            and (cache is None or cache.get_seq_length() == 0)
-        )
-
-    def _start_steps(
-        self, input_ids: torch.LongTensor, model_kwargs: dict, shortlist: OnlyShortlisted | None, shares: bool = True
-    ) -> DecoderStep:
-        """With `shares` the rows of a sentence share its source, and their own slots: their square is stored."""
-        memory, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
-        if not shares:
-            rows = len(input_ids) // len(memory)
-            memory = memory.repeat_interleave(rows, dim=0)
-            mask = None if mask is None else mask.repeat_interleave(rows, dim=0)
-        head = None if shortlist is None else ShortProduct(self.lm_head, shortlist.allowed)
-        return DecoderStep(self, memory, mask, len(input_ids) // len(memory), head)
-
-    def _can_drop(self, step: DecoderStep, config: GenerationConfig, processors, criteria) -> bool:
-        """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
-        asks = config.return_dict_in_generate and (config.output_scores or config.output_logits or RETURN_CACHE.get())
-        return not (asks or step.has_hooks) and all(type(x) in ANY_ROW for x in (*processors, *criteria))
 
     def _fill(self, config: GenerationConfig) -> int:
         """The token after an end: padding, else an end."""

@@ -1,8 +1,21 @@
-"""A text with other words in some places, and which place of the one is which of the other."""
+"""Spans of a text: its words, and the places where other words take theirs."""
 
+import re
 from collections.abc import Iterable
 
-from .words_vaswani import Span
+
+Span = tuple[int, int]  # where something begins and ends in its text, in characters
+
+
+def words(text: str) -> list[Span]:
+    """Words and marks of punctuation; "don't" and "77.8" are words."""
+    return [match.span() for match in re.finditer(r"\w+(?:[-'’.,]\w+)*|[^\w\s]", text)]
+
+
+def shortened(text: str, length: int = 40) -> str:
+    """The start of a text, in quotes."""
+    text = " ".join(text.split())
+    return f'"{text}"' if len(text) <= length else f'"{text[:length].rsplit(" ", 1)[0]} ..."'
 
 
 class Replaced:

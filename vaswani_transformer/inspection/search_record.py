@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
+from ..model.beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
 
 
 Fate = Literal["kept", "pruned", "finished", "ended-too-low"]

@@ -18,9 +18,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from .beam_search_vaswani import BeamSearch
-from .generation_vaswani import VaswaniBeamOutput
-from .modeling_vaswani import VaswaniAttention
+from ..model.beam_search_vaswani import BeamSearch
+from ..model.generation_vaswani import VaswaniBeamOutput
+from ..model.modeling_vaswani import VaswaniAttention
 
 
 Place = tuple[str, str, int]  # stack ("encoder", "decoder"), kind ("self_attn", "cross_attn"), layer

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .words_vaswani import Span
+from .spans_vaswani import Span
 
 
 class Use(NamedTuple):

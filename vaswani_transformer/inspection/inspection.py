@@ -24,9 +24,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .beam_search_vaswani import BeamSearch, length_penalty
+from ..model.beam_search_vaswani import BeamSearch, length_penalty
+from ..model.modeling_vaswani import scaled_dot_product_attention
 from .heads import STACKS, SUBLAYERS, Head, search, twin_of, without_heads
-from .modeling_vaswani import scaled_dot_product_attention
 from .readable import Token, read_source, read_target
 from .search_record import RecordedSearch, SearchRecord
 

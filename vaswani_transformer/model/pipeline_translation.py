@@ -1,29 +1,30 @@
 """`pipeline("translation", ...)`, a task that transformers 5 has removed, and the one way to translate a list.
 
-A repository for the Hub carries a copy of this file and names it in `config.json`, where `pipeline` looks first.
+A repository for the Hub carries a copy of this file and names it in `config.json`, where `pipeline` looks first. What
+a model saves without its pipeline does not.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property, partial
 from itertools import islice
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
-from transformers import Pipeline, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSeq2SeqLM, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from .alignment_vaswani import AlignmentHead, align
 from .confidence_vaswani import Calibration, confidences, mean_confidence
 from .generation_vaswani import VaswaniGenerationMixin, length_penalty
 from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
-from .long_texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
-from .long_texts_vaswani import OWN_SEARCH, LongTexts, Sentence, TextRecord
-from .replacements_vaswani import Replaced
 from .shortlist_vaswani import Shortlist
-from .words_vaswani import words
+from .spans_vaswani import Replaced, words
+from .texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
+from .texts_vaswani import OWN_SEARCH, LongTexts, Sentence, TextRecord
 
 
 # Of a planned batch: on a CPU much faster than single texts (benchmarks/README.md).
@@ -169,15 +170,15 @@ class TranslationPipeline(Pipeline):
             quantize(self.model)
         elif dtype not in (None, "auto"):
             self.model.to(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
-        if getattr(self.model.config, "custom_pipelines", None):
-            # `pipeline` has replaced the names in it by classes, with which the configuration could not be saved.
-            self.name_in(self.model.config)
+        # `pipeline` has read it already, and has put classes into it, with which the configuration could not be saved.
+        vars(self.model.config).pop("custom_pipelines", None)
 
-    @classmethod
-    def name_in(cls, config: PreTrainedConfig):
-        """Makes `config.json` say that `pipeline("translation", ...)` is the class in this file."""
-        impl = f"{cls.__module__.rpartition('.')[-1]}.{cls.__name__}"
-        config.custom_pipelines = {"translation": {"impl": impl, "pt": ["AutoModelForSeq2SeqLM"]}}
+    def save_pretrained(self, save_directory: str | PathLike, **kwargs):
+        """As the library's, which also stores and names the code of this pipeline."""
+        try:
+            super().save_pretrained(save_directory, **kwargs)
+        finally:  # the model alone is saved without that code
+            vars(self.model.config).pop("custom_pipelines", None)
 
     def __call__(self, inputs: str | Iterable[str], **kwargs) -> list[dict] | list[list[dict]] | Iterator[list[dict]]:
         if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable | Dataset):
@@ -475,6 +476,11 @@ class TranslationPipeline(Pipeline):
                 record["alignments"] = model_outputs["alignments"][0, i]
             records.append(record)
         return records
+
+
+# As `register_pipeline` sets it: the library's `save_pretrained` stores the code of a registered pipeline only, which
+# this class is not where it was loaded from a repository.
+TranslationPipeline._registered_impl = {"translation": {"impl": TranslationPipeline, "pt": (AutoModelForSeq2SeqLM,)}}
 
 
 def as_glossary(terms: Glossary | Mapping[str, str | Iterable[str]] | None) -> Glossary | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .words_vaswani import Span, words
+from .spans_vaswani import Span, words
 
 
 WHEN = {"produced": 0, "read": 1}  # steps after the one that gives the token

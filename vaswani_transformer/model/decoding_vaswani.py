@@ -8,7 +8,7 @@ Shapes: B sentences, n beams of each, R = B * n rows, S source tokens, D = d_mod
 values), L slots: (t_1 beam_1, ..., t_1 beam_n, t_2 beam_1, ...), V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ from transformers import GenerationConfig
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
 from .cpu_vaswani import product
+from .settings_vaswani import ANY_ROW
+from .shortlist_vaswani import OnlyShortlisted, ShortProduct
 
 
 CAPACITY = 64  # tokens that fit before the slots have to grow
@@ -32,6 +34,44 @@ def can_step(decoder: nn.Module) -> bool:
         return False
     attached = (m for m in decoder.modules() if m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m))
     return all(hasattr(module, "in_features") for module in attached)
+
+
+def can_replace_forward(model: Any, config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
+    """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
+    cache = model_kwargs.get("past_key_values")
+    return (
+        type(model).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
+        and not ("forward" in vars(model) or model._forward_hooks or model._forward_pre_hooks)
+        and model._compiled_call_impl is None
+        and not (synced_gpus or hasattr(model, "hf_device_map") or torch.compiler.is_compiling())
+        and can_step(model.get_decoder())
+        and model_kwargs["use_cache"]
+        and not (config.output_attentions or config.output_hidden_states)
+        and model_kwargs.get("decoder_attention_mask") is None
+        and config.cache_implementation in (None, "dynamic")
+        and not getattr(cache, "_is_user_defined", False)
+        and (cache is None or cache.get_seq_length() == 0)
+    )
+
+
+def start_steps(
+    model: Any,
+    input_ids: torch.LongTensor,
+    model_kwargs: dict,
+    shortlist: OnlyShortlisted | None,
+    shares: bool = True,
+) -> "DecoderStep":
+    """Before the first step of a search over rows [R, L], for which `can_replace_forward` holds.
+
+    With `shares` the rows of a sentence share its source, and their own slots: their square is stored.
+    """
+    memory, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
+    if not shares:
+        rows = len(input_ids) // len(memory)
+        memory = memory.repeat_interleave(rows, dim=0)
+        mask = None if mask is None else mask.repeat_interleave(rows, dim=0)
+    head = None if shortlist is None else ShortProduct(model.lm_head, shortlist.allowed)
+    return DecoderStep(model, memory, mask, len(input_ids) // len(memory), head)
 
 
 class DecoderStep:
@@ -72,6 +112,11 @@ class DecoderStep:
         # Hooks may ask which row they see.
         watched = (*decoder.modules(), *model.lm_head.modules())
         self.has_hooks = any(module._forward_hooks or module._forward_pre_hooks for module in watched)
+
+    def can_drop(self, config: GenerationConfig, processors: Iterable, criteria: Iterable, returns_cache: bool) -> bool:
+        """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
+        asks = config.return_dict_in_generate and (config.output_scores or config.output_logits or returns_cache)
+        return not (asks or self.has_hooks) and all(type(x) in ANY_ROW for x in (*processors, *criteria))
 
     def __call__(self, input_ids: torch.Tensor) -> torch.Tensor:
         for tokens in input_ids[:, self.length :].unbind(dim=1):  # one, but for the first call

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .words_vaswani import Span, words
+from .spans_vaswani import Span, words
 
 
 SUREST = 1e-5  # -log P of a word that cannot be surer

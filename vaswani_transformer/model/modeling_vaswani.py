@@ -45,8 +45,7 @@ from .configuration_vaswani import VaswaniConfig
 from .cpu_vaswani import dropout, linear
 from .generation_vaswani import VaswaniGenerationMixin
 from .loss_vaswani import label_smoothed_loss
-from .pretrained_vaswani import VaswaniPreTrainedModel
-from .vocabulary_vaswani import HeadVocabularyMixin, VocabularyMixin
+from .pretrained_vaswani import HeadVocabularyMixin, VaswaniPreTrainedModel, VocabularyMixin
 
 
 # 3.4 Embeddings and Softmax ------------------------------------------------------------------------------------------

@@ -1,13 +1,5 @@
-"""Translates a corpus of any size, on one machine or many, with Ray Data.
+"""`vaswani corpus`: a corpus of any size, on one machine or many, with Ray Data."""
 
-    python -m vaswani_transformer.corpus corpus.en --output translated --to de
-
-The lines of the files are cut into shards. Workers, which hold a model each, take one after the other; a shard's
-translations are written whole or not at all, so after a crash the same command goes on with what is missing. On a
-cluster (RAY_ADDRESS, or `ray job submit`) the files and the folder must be where all machines see them.
-"""
-
-import argparse
 import codecs
 import json
 import logging
@@ -16,16 +8,84 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from .command_line import stop, whole_number
-from .commands.console import Failure
-from .commands.translate import choose, load_pipeline
-from .files import whole_file
-from .memory import return_unused_memory
+import typer
+
+from ..system.files import whole_file
+from ..system.memory import return_unused_memory
+from . import options
+from .console import Failure, failures_are_messages
+from .rooms import install_command
+from .translate import choose, load_pipeline
 
 
 PLAN, WHOLE = "plan.json", "translations.txt"
+
+
+def corpus(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="UTF-8 files to translate line by line.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt."),
+    ],
+    checkpoint: options.Checkpoint = None,
+    source_language: options.From = None,
+    to: options.To = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", parser=options.whole_number, metavar="N", help="Workers, each with a model of its own."
+        ),
+    ] = 1,
+    cpus: Annotated[
+        int | None,
+        typer.Option(
+            "--cpus", parser=options.whole_number, metavar="N",
+            help="CPU cores of each worker. [dim]\\[default: this machine's, divided among the workers][/]",
+        ),
+    ] = None,
+    gpus: Annotated[
+        float, typer.Option("--gpus", parser=options.number, metavar="N", help="GPUs of each worker.")
+    ] = 0,
+    lines: Annotated[
+        int, typer.Option("--lines", parser=options.whole_number, metavar="N", help="Lines in each shard.")
+    ] = 2000,
+    beams: options.Beams = None,
+    dtype: options.DType = "auto",
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Write with each translation how likely it is right, from 0 to 1.")
+    ] = False,
+):  # fmt: skip
+    """Translate a corpus of any size, on one machine or many, with Ray Data.
+
+    The lines are cut into shards. Each worker holds a model and translates one shard after the other. A shard's file is
+    written completely or not at all: after a crash, rerun the command, and it translates only the missing shards. On a
+    cluster (RAY_ADDRESS, or `ray job submit`), use paths that all machines see.
+
+    [dim]$[/] vaswani corpus corpus.en --output translated --to de
+    """
+    cpus = cpus or max(1, (os.cpu_count() or 1) // workers)
+    with failures_are_messages():
+        try:
+            import ray.data  # noqa: F401
+        except ImportError as error:
+            raise Failure(
+                f"vaswani corpus needs {error.name}, which is not installed: {install_command('ray')}"
+            ) from error
+        source = choose(checkpoint, source_language, to)
+        settings: dict[str, Any] = {"num_beams": beams} if beams else {}
+        settings |= {"return_confidence": True} if confidence else {}
+        asked = {"checkpoint": Path(source).name, "dtype": dtype, **settings}
+        model = source, "cuda" if gpus else "cpu", dtype, cpus
+        try:
+            work = Corpus(output, files, lines, asked)
+            translate(work, model, settings, workers, cpus, gpus)
+            print(f"{work.put_together()} holds the translations of {sum(s.lines for s in work.shards):,} lines.")
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}." if error.filename else str(error)) from error
+        except ValueError as error:
+            raise Failure(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -154,7 +214,7 @@ class Translator:
         return {"number": shard.number, "lines": shard.lines, "seconds": time.perf_counter() - start}
 
 
-def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], options: argparse.Namespace):
+def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], workers: int, cpus: int, gpus: float):
     """Translates what is missing, with Ray."""
     import ray
 
@@ -174,60 +234,12 @@ def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], 
     results = rows.map(
         Translator,
         fn_constructor_args=(str(corpus.folder.absolute()), model, settings),
-        compute=ray.data.ActorPoolStrategy(size=options.workers),
-        num_cpus=options.cpus,
-        num_gpus=options.gpus or None,
+        compute=ray.data.ActorPoolStrategy(size=workers),
+        num_cpus=cpus,
+        num_gpus=gpus or None,
     )
     start, fresh = time.perf_counter(), 0
     for result in results.iter_rows():
         fresh += result["lines"]
         rate = fresh / (time.perf_counter() - start)
         print(f"{done + fresh:,} of {total:,} lines, {rate:,.1f} lines/s", flush=True)
-
-
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m vaswani_transformer.corpus",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="UTF-8, a text a line")
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="for the shards, and the result")
-    parser.add_argument("--checkpoint", help="a name listed by `vaswani checkpoints`, a folder, or a Hub id")
-    parser.add_argument("--from", dest="source", metavar="LANGUAGE", help="such as en, where several are possible")
-    parser.add_argument("--to", metavar="LANGUAGE", help="such as fr; default: de")
-    parser.add_argument("--workers", type=whole_number, default=1, metavar="N", help="each with a model (default: 1)")
-    parser.add_argument(
-        "--cpus", type=whole_number, metavar="N", help="cores of each worker; default: this machine's, shared out"
-    )
-    parser.add_argument("--gpus", type=float, default=0, metavar="N", help="GPUs of each worker (default: 0)")
-    parser.add_argument("--lines", type=whole_number, default=2000, metavar="N", help="of a shard (default: 2,000)")
-    parser.add_argument("--beams", type=whole_number, metavar="N", help="default: the checkpoint's")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, int8, bfloat16 or float16")
-    parser.add_argument("--confidence", action="store_true", help="write how likely each translation is right")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None):
-    parser = make_parser()
-    options = parser.parse_args(arguments)
-    options.cpus = options.cpus or max(1, (os.cpu_count() or 1) // options.workers)
-    try:
-        try:
-            import ray.data  # noqa: F401
-        except ImportError as error:
-            raise ValueError(f'This needs Ray: pip install "vaswani-transformer[ray]" ({error.name})') from error
-        source = choose(options.checkpoint, options.source, options.to)
-        settings: dict[str, Any] = {"num_beams": options.beams} if options.beams else {}
-        settings |= {"return_confidence": True} if options.confidence else {}
-        asked = {"checkpoint": Path(source).name, "dtype": options.dtype, **settings}
-        corpus = Corpus(options.output, options.files, options.lines, asked)
-        model = source, "cuda" if options.gpus else "cpu", options.dtype, options.cpus
-        translate(corpus, model, settings, options)
-        print(f"{corpus.put_together()} holds the translations of {sum(s.lines for s in corpus.shards):,} lines.")
-    except (Failure, OSError, ValueError) as error:
-        stop(parser, error)
-
-
-if __name__ == "__main__":
-    main()
