@@ -19,7 +19,7 @@ import numpy as np
 
 from .files import read_lines, whole_file
 from .recipe import Data, Source
-from .variations import Pair, vary
+from .variations import Pair, forms, vary
 
 
 # Reading
@@ -37,7 +37,7 @@ def iterate_pairs(source: Source, folder: str | Path | None = None, streaming: b
     """
     try:
         for row in _rows(source, Path(folder or "."), streaming):
-            if not source.tags or row[2] in source.tags:
+            if (not source.tags or row[2] in source.tags) and source.selects(row[:2]):
                 yield row[:2]
     except FileNotFoundError as error:
         hint = "" if folder is None else " The folder of the data is given with --data."
@@ -152,9 +152,14 @@ def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair])
 
 
 def varied_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair], data: Data, seed: int) -> Iterator[Pair]:
-    """The training pairs of a source and what is made of them; the same seed makes the same."""
-    pairs = training_pairs(source, folder, held_out)
+    """Yields the training pairs of a source with their forms and variations; the same seed yields the same."""
+    pairs = in_forms(training_pairs(source, folder, held_out), source)
     return vary(pairs, data.joined, data.variations, data.max_length, f"{seed} {source.title} {source.tags}")
+
+
+def in_forms(pairs: Iterable[Pair], source: Source) -> Iterator[Pair]:
+    """The pairs, each in all its forms if the source asks for them."""
+    return chain.from_iterable(map(forms, pairs)) if source.forms else iter(pairs)
 
 
 def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:

@@ -67,6 +67,27 @@ class Source(Part):
     weight: Positive = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
     held_out: CountOrZero = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
     tokenizer_lines: CountOrZero | None = None  # the tokenizer learns from this many pairs; default: an equal share
+    forms: bool = False  # each pair in every form that people type, see variations.forms; for phrases
+    min_words: CountOrZero = 0  # of the longer side, between spaces; shorter pairs are left out
+    max_words: Count | None = None  # likewise longer ones
+    exclude: str = ""  # a regular expression; pairs in which it matches a side are left out
+
+    @field_validator("exclude")
+    @classmethod
+    def is_a_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"must be a regular expression: {error}") from error
+        return pattern
+
+    def selects(self, pair: tuple[str, str]) -> bool:
+        """Whether `min_words`, `max_words` and `exclude` let a pair pass."""
+        if self.min_words or self.max_words:
+            words = max(len(side.split()) for side in pair)
+            if words < self.min_words or words > (self.max_words or words):
+                return False
+        return not (self.exclude and any(re.search(self.exclude, side) for side in pair))
 
     @property
     def title(self) -> str:
@@ -94,6 +115,8 @@ class Source(Part):
             yield "config, split and revision belong to dataset, not to path"
         if self.is_tab_separated and any(isinstance(column, str) for column in columns):
             yield "columns of tab-separated text are numbers, counted from 0"
+        if self.max_words and self.min_words > self.max_words:
+            yield "min_words is more than max_words"
         if bool(self.tags) != (self.tag_column is not None):
             yield "tags and tag_column need each other"
 
