@@ -145,7 +145,7 @@ def _write(carrier: dict[str, str], language: str, values: dict[str, Value], rng
     return text
 
 
-MUTE_H = ("heure", "huile", "hiver", "homme")
+MUTE_H = ("habitant", "heure", "huile", "hiver", "homme")
 
 
 def contract(text: str) -> str:
@@ -389,9 +389,10 @@ def _french_hour(hour: int) -> str:
 
 
 def digital_time(hour: int, minute: int) -> Value:
-    """A time of 24 hours: 9:30 p.m., 21:30 Uhr, 21 h 30."""
+    """A time of 24 hours: 9:30 p.m., 21:30 Uhr, 21 h 30. With the form "alone" no 21:30, which could be anything."""
 
     def write(language, form, rng):
+        plain = [] if form == "alone" else [f"{hour}:{minute:02}"]
         if language == "en":
             half, twelve = ("a.m.", "p.m.")[hour >= 12], (hour - 1) % 12 + 1
             text = f"{twelve}:{minute:02}" if minute else f"{twelve}"
@@ -403,7 +404,7 @@ def digital_time(hour: int, minute: int) -> Value:
                 f"{text} {short}",
                 f"{text}{short}",
                 f"{twelve}:{minute:02} {half}",
-                f"{hour}:{minute:02}",
+                *plain,
             )
         if language == "de":
             full = f"{hour}:{minute:02} Uhr"
@@ -434,7 +435,7 @@ ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX
 
 
 def _any_date(rng: random.Random) -> datetime.date:
-    year = rng.choice([rng.randint(2000, 2035), rng.randint(1850, 2035)])
+    year = rng.choice([rng.randint(2000, 2027), rng.randint(1850, 2027)])
     day = datetime.date(year, 1, 1) + datetime.timedelta(days=rng.randrange(365))
     return day.replace(day=1) if rng.random() < 0.06 else day  # 1er is French's exception
 
@@ -485,6 +486,18 @@ def _date(rng: random.Random) -> Value:
 
 def _weekday_date(weekday: str) -> Callable[[random.Random], Value]:
     return lambda rng: written_date(_any_date(rng), year=rng.random() < 0.2, weekday=weekday)
+
+
+def weekday(number: int) -> Value:
+    """A day of the week; the form "every" is on Mondays, montags, le lundi."""
+
+    def write(language, form, rng):
+        name = WEEKDAYS[language][number]
+        if form != "every":
+            return name
+        return {"en": f"{name}s", "de": f"{name.lower()}s", "fr": f"le {name}"}[language]
+
+    return write
 
 
 def _named(names: dict[str, list[str]], number: int, end: str = "") -> Value:
@@ -710,7 +723,8 @@ FOODS = [  # after g and kg
         row.split("=")
         for row in (
             "flour=Mehl=farine sugar=Zucker=sucre butter=Butter=beurre rice=Reis=riz "
-            "potatoes=Kartoffeln=pommes+de+terre apples=Äpfel=pommes cheese=Käse=fromage onions=Zwiebeln=oignons tomatoes=Tomaten=tomates "
+            "potatoes=Kartoffeln=pommes+de+terre apples=Äpfel=pommes cheese=Käse=fromage "
+            "onions=Zwiebeln=oignons tomatoes=Tomaten=tomates "
             "carrots=Karotten=carottes mushrooms=Pilze=champignons meat=Fleisch=viande ham=Schinken=jambon "
             "chocolate=Schokolade=chocolat pasta=Nudeln=pâtes salt=Salz=sel coffee=Kaffee=café bread=Brot=pain "
             "cherries=Kirschen=cerises almonds=Mandeln=amandes beans=Bohnen=haricots spinach=Spinat=épinards "
@@ -829,7 +843,7 @@ VALUES: dict[str, Callable[[random.Random], Value]] = {
     "date": _date,
     "weekdate": _weekday_date("in sentence"),
     "lonedate": _weekday_date("alone"),
-    "weekday": lambda rng: _named(WEEKDAYS, rng.randrange(7)),
+    "weekday": lambda rng: weekday(rng.randrange(7)),
     "month": lambda rng: _named(MONTHS, rng.randrange(12)),
     "monthyear": lambda rng: _named(MONTHS, rng.randrange(12), f" {rng.randint(1950, 2035)}"),
     "year": _year,
@@ -850,9 +864,10 @@ VALUES: dict[str, Callable[[random.Random], Value]] = {
     "speed": _measure((range(20, 150, 10), "km/h")),
     "storage": _measure((range(2, 900), "kB"), (range(2, 900), "MB"), (range(2, 600), "GB"), (_decimals(1, 9), "GB"),
                         (_decimals(1, 9), "MB"), (range(1, 9), "TB")),
-    "nth": lambda rng: _nth(rng.choice([rng.randint(1, 6), rng.randint(1, 12)]), rng.random() < 0.65),
-    "nnth": lambda rng: _nth(rng.choice([rng.randint(1, 12), rng.randint(1, 31), rng.randint(1, 99)]), rng.random() < 0.6),
+    "nth": lambda rng: _nth(rng.randint(1, rng.choice([6, 12])), rng.random() < 0.65),
+    "nnth": lambda rng: _nth(rng.randint(1, rng.choice([12, 31, 99])), rng.random() < 0.65),
     "n": _few,
+    "age": lambda rng: _number_in_words(rng.randint(60, 99)),
     "nn": _many,
     "bare": _bare_number,
     "number": _number,
