@@ -412,9 +412,7 @@ def digital_time(hour: int, minute: int) -> Value:
                 rng, full if minute else f"{hour} Uhr", full, f"{hour:02}:{minute:02} Uhr", f"{hour}.{minute:02} Uhr"
             )
         minutes = f"{minute:02}" if minute else ""
-        return _ways(
-            rng, f"{hour} h {minutes}".strip(), f"{hour}h{minutes}", f"{hour}h{minutes}", f"{hour}:{minute:02}"
-        )
+        return _ways(rng, f"{hour} h {minutes}".strip(), f"{hour}h{minutes}", f"{hour}h{minutes}", *plain)
 
     return write
 
