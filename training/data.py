@@ -15,7 +15,7 @@ from filelock import FileLock
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from . import invented, variations
+from . import expressions, invented, variations
 from .files import whole_file
 from .parallel_text import in_forms, iterate_pairs, load_hub_dataset, varied_pairs
 from .recipe import Data, Source
@@ -179,6 +179,9 @@ def _state(source: Source, folder: Path) -> list:
     state += [source.forms, source.min_words, source.max_words, source.exclude]
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
+    if source.generator:
+        made_by = "".join(map(inspect.getsource, (expressions, invented)))
+        state += [source.generator, source.pairs, source.seed, _digest(made_by), *map(_content, expressions.TABLES)]
     return [*state, *map(_content, source.files(folder))]
 
 

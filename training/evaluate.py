@@ -101,7 +101,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
     if arguments.recipe:
         recipe = load_recipe(arguments.recipe)
         for source in recipe.data.test:
-            add(source.title, read_pairs(source, arguments.data), source.path or source.dataset)
+            add(source.title, read_pairs(source, arguments.data), source.path or source.dataset or source.generator)
     for path in arguments.tsv:
         columns = {"source_column": arguments.source_column, "target_column": arguments.target_column}
         add(path.name, read_pairs(Source(path=str(path), **columns)), path)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .expressions import generate
 from .files import read_lines, whole_file
 from .recipe import Data, Source
 from .variations import Pair, forms, vary
@@ -63,6 +64,9 @@ def write_pairs(pairs: Iterable[Pair], path: str | Path):
 
 def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
     """(source, target), with the tag as a third where tags are asked for."""
+    if source.generator:
+        yield from _generated(source, folder)
+        return
     if source.target_path:
         paths = source.files(folder)
         for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
@@ -88,6 +92,19 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
             yield tuple(pick(row, column) for column in columns)
         except ValueError as error:
             raise ValueError(f"{place} {number} {error}") from error
+
+
+def _generated(source: Source, folder: Path) -> Iterator[Pair]:
+    languages, table = (source.source_column, source.target_column), []
+    for path in source.files(folder):
+        english_first = source.source_column == "en"
+        for number, line in enumerate(read_lines(path), start=1):
+            try:
+                english, other, kind = (_tab_value(line, column) for column in range(3))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number} {error}") from error
+            table.append((english, other, kind) if english_first else (other, english, kind))
+    yield from generate(source.generator, *languages, source.seed or 0, source.pairs, table)
 
 
 def load_hub_dataset(source: Source, streaming: bool = False):
