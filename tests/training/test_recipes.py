@@ -72,7 +72,7 @@ class TestShipped:
             for source in sources_of(recipe):
                 if source.target_path:
                     read = [source.path.rsplit(".")[-1], source.target_path.rsplit(".")[-1]]
-                elif source.path:
+                elif source.path and not source.generator:
                     languages = ["en", source.path[3:5]] if source.path.startswith("en-") else ["en", "de", "fr"]
                     read = [languages[source.source_column], languages[source.target_column]]
                 else:
