@@ -1,10 +1,10 @@
 """The code that a repository on the Hub carries, so that it loads where this package is not installed."""
 
-import json
 import shutil
 from pathlib import Path
 
 from .configuration_vaswani import VaswaniConfig
+from .files import read_json, write_json
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
 from .pipeline_translation import TranslationPipeline
 from .tokenization_vaswani import VaswaniTokenizer
@@ -66,18 +66,19 @@ def copy_code(folder: str | Path):
         FileNotFoundError: `folder` holds no config.json.
     """
     folder, package = Path(folder), Path(__file__).parent
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json")
     pipelines = VaswaniConfig()
     TranslationPipeline.name_in(pipelines)
-    write_json(folder / "config.json", {**config, "auto_map": AUTO_MAP, "custom_pipelines": pipelines.custom_pipelines})
+    names = {"auto_map": AUTO_MAP, "custom_pipelines": pipelines.custom_pipelines}
+    write_json(folder / "config.json", {**config, **names}, sort_keys=True)
     for name in FILES:
         shutil.copyfile(package / name, folder / name)
 
     tokenizer = folder / "tokenizer_config.json"
-    settings = json.loads(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else {}
+    settings = read_json(tokenizer) if tokenizer.is_file() else {}
     names_code = name_of(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
     if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
-        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings})
+        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings}, sort_keys=True)
         shutil.copyfile(package / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
 
@@ -88,11 +89,8 @@ def remove_code(folder: str | Path):
         FileNotFoundError: `folder` holds no config.json.
     """
     folder = Path(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    write_json(folder / "config.json", {name: config[name] for name in config if name not in NAMES_OF_CODE})
+    config = read_json(folder / "config.json")
+    settings = {name: config[name] for name in config if name not in NAMES_OF_CODE}
+    write_json(folder / "config.json", settings, sort_keys=True)
     for name in FILES:
         (folder / name).unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: dict):
-    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

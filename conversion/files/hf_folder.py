@@ -18,7 +18,7 @@ from vaswani_transformer import VaswaniConfig
 from ..options import ConversionError, Options
 from .arrays import read_safetensors
 from .pickles import load_pickle
-from .text import one_line, read_json
+from .text import one_line, read_json_object
 
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -68,7 +68,7 @@ def weight_files(folder: Path) -> list[Path]:
             return [folder / name]
         index = folder / f"{name}.index.json"
         if index.is_file():
-            parts = read_json(index).get("weight_map")
+            parts = read_json_object(index).get("weight_map")
             if not isinstance(parts, dict):
                 raise ConversionError(f"{index} does not say which file holds which weight.")
             return [folder / name for name in sorted({Path(str(part)).name for part in parts.values()})]
@@ -147,7 +147,7 @@ def read_generation(folder: Path, values: Mapping[str, Any], config: VaswaniConf
         ConversionError: they are not valid.
     """
     file = folder / "generation_config.json"
-    settings = read_json(file) if file.is_file() else {name: values[name] for name in SEARCH if name in values}
+    settings = read_json_object(file) if file.is_file() else {name: values[name] for name in SEARCH if name in values}
     settings = {name: value for name, value in settings.items() if value is not None and not name.startswith("_")}
     settings.pop("transformers_version", None)
     ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}

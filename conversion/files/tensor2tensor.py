@@ -9,7 +9,7 @@ import torch
 from ..options import ConversionError
 from .arrays import read_npz
 from .folders import checkpoint_in
-from .text import read_json
+from .text import read_json_object
 
 
 MODEL = "transformer/"
@@ -49,7 +49,7 @@ def read_hparams(path: Path) -> dict:
             'such as {"hidden_size": 512, "num_heads": 8, "num_hidden_layers": 6}; hparams_set in flags_t2t.txt names '
             "them."
         )
-    values = read_json(path)
+    values = read_json_object(path)
     if "hidden_size" not in values:
         raise ConversionError(f"{path} is not tensor2tensor's hparams.json: it has no 'hidden_size'.")
     return values

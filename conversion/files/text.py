@@ -48,7 +48,7 @@ def check_count(path: str | Path, tokens: Sequence[str], size: int):
         raise ConversionError(f"{path} has {len(tokens)} tokens, the model has {size}.")
 
 
-def read_json(path: str | Path) -> dict[str, Any]:
+def read_json_object(path: str | Path) -> dict[str, Any]:
     """A JSON object.
 
     Raises:

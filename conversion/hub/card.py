@@ -5,16 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import SafetensorError, safe_open
 
-from ..files.text import read_json
+from vaswani_transformer.cards import HUB_ID, card_metadata, render_card
+
+from ..files.text import read_json_object
 from ..options import ConversionError
-
-
-TEMPLATE = Path(__file__).with_name("card_template.md")
-# What cards say until they are published, also those of trained models; publishing replaces it.
-HUB_ID = "PATH OR HUB ID OF THIS MODEL"
 
 
 def card_of(folder: Path, name: str) -> str:
@@ -26,7 +22,7 @@ def card_of(folder: Path, name: str) -> str:
     """
     from vaswani_transformer import VaswaniConfig  # torch is imported when it is needed, not for --help
 
-    record = read_json(folder / "conversion.json")
+    record = read_json_object(folder / "conversion.json")
     if not isinstance(record.get("toolkit"), str):
         raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit that the model comes from.")
     config = VaswaniConfig.from_pretrained(folder)
@@ -34,20 +30,18 @@ def card_of(folder: Path, name: str) -> str:
     languages = [facts.pop(key, None) for key in ("source_language", "target_language")]
     licence, differences = facts.pop("licence", None), facts.pop("tokenizer_differences", None) or []
     scores = read_scores(folder)
-    card = ModelCard.from_template(
-        ModelCardData(
-            language=[language for language in languages if language] or None,
-            license=licence or "unknown",
-            library_name="transformers",
-            pipeline_tag="translation",
-            metrics=["sacrebleu"] if scores else None,
-            tags=["vaswani", "attention-is-all-you-need", f"converted-from-{record['toolkit']}"],
-            model_name=name if scores else None,
-            eval_results=eval_results(scores),
+    return render_card(
+        card_metadata(
+            name,
+            languages,
+            licence or "unknown",
+            metrics=["sacrebleu"] if scores else [],
+            scores=scores,
+            tags=[f"converted-from-{record['toolkit']}"],
         ),
-        template_path=str(TEMPLATE),
-        name=name,
-        hub_id=HUB_ID,
+        title=name,
+        checkpoint=f'"{HUB_ID}"',
+        example="TEXT",
         toolkit=record["toolkit"],
         files=facts.pop("files", None) or {},
         facts={key: in_words(value) for key, value in facts.items() if value not in (None, "", [], {})},
@@ -59,18 +53,15 @@ def card_of(folder: Path, name: str) -> str:
         tokenizer=record.get("tokenizer", False),
         differences=differences,
         config=config,
-        search=search_of(read_json(folder / "generation_config.json")),
+        search=search_of(read_json_object(folder / "generation_config.json")),
         parameters=sum(count_parameters(file) for file in sorted(folder.glob("model*.safetensors"))),
-        cell=cell,
         both=both,
     )
-    # A template's conditions leave blank lines behind.
-    return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
 
 
 def uses_moses(folder: Path) -> bool:
     settings = folder / "tokenizer_config.json"
-    return settings.is_file() and "moses_source" in read_json(settings)
+    return settings.is_file() and "moses_source" in read_json_object(settings)
 
 
 def read_scores(folder: Path) -> list[dict]:
@@ -78,7 +69,7 @@ def read_scores(folder: Path) -> list[dict]:
     file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
     if file is None:
         return []
-    record = read_json(file)
+    record = read_json_object(file)
     try:
         scores = record.get("scores") or [] if file.name == "about.json" else evaluated(record)
         return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
@@ -94,21 +85,6 @@ def evaluated(record: dict) -> list[dict]:
         for metric, score in result.items()
         if isinstance(score, dict) and "signature" in score
     ]
-
-
-def eval_results(scores: list[dict]) -> list[EvalResult] | None:
-    """For the card's metadata (`model-index`)."""
-    return [
-        EvalResult(
-            task_type="translation",
-            dataset_type=score["dataset"],
-            dataset_name=score["dataset"],
-            metric_type=score["metric"].lower(),
-            metric_name=score["metric"],
-            metric_value=score["value"],
-        )
-        for score in scores
-    ] or None
 
 
 def count_parameters(file: Path) -> int:
@@ -156,12 +132,6 @@ def in_words(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-
-
-def cell(text: str) -> str:
-    """A text as one cell of a Markdown table, shown as it is."""
-    text = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)
 
 
 # The start of an exported model --------------------------------------------------------------------------------------

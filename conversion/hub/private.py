@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from vaswani_transformer.files import write_json
+
 from ..files.text import read_text
 
 
@@ -23,7 +25,7 @@ def without_paths(file: Path) -> bool:
         shorter = shortened(values)
         if shorter == values:
             return False
-        file.write_text(json.dumps(shorter, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(file, shorter)
         return True
     shorter = PATH.sub(r"\1", text)
     file.write_text(shorter, encoding="utf-8")

@@ -1,11 +1,10 @@
 """Writes a converted checkpoint as a folder: weights, tokenizer, code, settings, card and conversion.json."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.files import whole_folder
+from vaswani_transformer.files import whole_folder, write_json
 
 from ..converted import Converted
 from ..files.folders import check_new
@@ -32,6 +31,5 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         model.save_pretrained(folder)
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)
-        text = json.dumps(record, indent=2, ensure_ascii=False)
-        (folder / "conversion.json").write_text(f"{text}\n", encoding="utf-8")
+        write_json(folder / "conversion.json", record)
         (folder / "README.md").write_text(card_of(folder, out.name), encoding="utf-8")

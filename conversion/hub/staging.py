@@ -18,11 +18,12 @@ from rich.table import Table
 from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import catalogue
+from vaswani_transformer.cards import HUB_ID
 from vaswani_transformer.files import whole_folder
 
-from ..files.text import one_line, read_json, read_text
+from ..files.text import one_line, read_json_object, read_text
 from ..options import ConversionError, shown
-from .card import HUB_ID, card_of, read_scores
+from .card import card_of, read_scores
 from .private import without_paths
 
 
@@ -145,7 +146,7 @@ def check(folder: Path):
         problems.append(f"{', '.join(pickled)}: pickles, which can run code when they are loaded; remove them")
     check_weights(folder, config, problems)
     try:
-        read_json(folder / "tokenizer_config.json")
+        read_json_object(folder / "tokenizer_config.json")
     except FileNotFoundError:  # a model may be published without a tokenizer
         pass
     except ConversionError as error:
@@ -162,7 +163,7 @@ def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
     from vaswani_transformer.loading import config_problem
 
     try:
-        settings = read_json(folder / "config.json")
+        settings = read_json_object(folder / "config.json")
         if settings.get("model_type") != VaswaniConfig.model_type:
             problems.append(f"config.json is of a {shown(settings.get('model_type'))} model: convert it first")
             return None

@@ -25,7 +25,7 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniForConditionalGeneration
 
 from ..files.marian import MarianVocabulary
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity
 from .translations import ROUNDING, Verdicts, judge, log_probs
@@ -51,7 +51,7 @@ def compare(
         ConversionError: the record cannot be read, or Marian does not run the model.
     """
     file = path.with_name("reference.json")
-    recorded = read_json(file) if file.is_file() else {}
+    recorded = read_json_object(file) if file.is_file() else {}
     if "source_pieces" in recorded:
         ids = [{token: i for i, token in enumerate(side.tokens)} for side in vocabularies]
         searches = {name: lines for name, lines in recorded.items() if SEARCH.fullmatch(name)}

@@ -19,7 +19,7 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniForConditionalGeneration
 
 from ..files.arrays import read_npz
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity, compare
 from .translations import Verdicts, judge, without_end
@@ -43,7 +43,7 @@ def compare_recorded(
         ConversionError: the files are not what the module describes, or belong to a model of another size.
     """
     record = record or arrays.with_suffix(".json")
-    recorded = read_json(record) if record.is_file() else {}
+    recorded = read_json_object(record) if record.is_file() else {}
     inputs, scores, log_probs = read_reference(arrays)
     parity = compare(model, inputs, scores, str(recorded.get("peer", arrays)), log_probs)
     try:

@@ -16,7 +16,7 @@ from vaswani_transformer.hub import look_on_hub
 from vaswani_transformer.loading import config_problem
 
 from ..files.folders import check_new
-from ..files.text import one_line, read_json, read_text
+from ..files.text import one_line, read_json_object, read_text
 from ..hub.card import exported_card
 from ..options import ConversionError, shown
 
@@ -58,7 +58,7 @@ def check_kind(folder: Path, checkpoint: str):
         ConversionError: it is not a model of ours.
     """
     try:
-        kind = read_json(folder / "config.json").get("model_type")
+        kind = read_json_object(folder / "config.json").get("model_type")
     except (OSError, ConversionError) as error:
         raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from None
     if kind != VaswaniForConditionalGeneration.config_class.model_type:

@@ -24,7 +24,6 @@ Ids and masks are int64, masks 1 for tokens and 0 for padding, which is on the r
 `decoder_start_token_id`. config.json, generation_config.json and the tokenizer are in the same folder.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.files import read_json, write_json
 from vaswani_transformer.remote_code import NAMES_OF_CODE
 
 from ..options import ConversionError, Options
@@ -82,7 +82,7 @@ def export(checkpoint: str, out: Path):
         settings = model.config.to_diff_dict()
         for name in NAMES_OF_CODE:  # which is not in this folder
             settings.pop(name, None)
-        (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / "config.json", settings)
         model.generation_config.save_pretrained(folder)
         difference = largest_difference(model, folder)
         if not difference < TOLERANCE:
@@ -147,7 +147,7 @@ def greedy(folder: Path, input_ids: np.ndarray, attention_mask: np.ndarray, max_
 
     Of generation_config.json it obeys `suppress_tokens` and `min_new_tokens`.
     """
-    config = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "generation_config.json")
     pad, end = config.get("pad_token_id"), config.get("eos_token_id")
     end = [] if end is None else end  # a list where several tokens end a text
     never = [i for i in (pad, *(config.get("suppress_tokens") or [])) if i is not None]

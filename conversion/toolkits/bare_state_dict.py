@@ -17,7 +17,7 @@ from ..converted import Converted, by_mean_log_probability
 from ..files.arrays import read_safetensors
 from ..files.folders import beside, checkpoint_in
 from ..files.pickles import load_pickle
-from ..files.text import check_count, read_json, read_lines
+from ..files.text import check_count, read_json_object, read_lines
 from ..options import ConversionError, Fields, Options, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
@@ -116,7 +116,7 @@ def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -
 
 
 def read_object(path: Path) -> dict:
-    return read_json(path) if path.is_file() else {}
+    return read_json_object(path) if path.is_file() else {}
 
 
 def converted(path: Path, options: Options, config: VaswaniConfig, weights: Mapping[str, torch.Tensor]) -> Converted:

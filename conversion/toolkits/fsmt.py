@@ -23,7 +23,7 @@ from ..files.hf_folder import (
     tokens_in_order,
     weight_files,
 )
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..mapping import Table
 from ..options import ConversionError, Fields, Options
 from ..parity.models import compare_models
@@ -83,7 +83,7 @@ TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
 def convert(source: Path, unsafe: bool = False) -> Converted:
     """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer."""
     folder = folder_of(source)
-    options = Options(read_json(folder / "config.json"), "FSMT")
+    options = Options(read_json_object(folder / "config.json"), "FSMT")
     tensors = read_weights(folder, unsafe)
     config = read_config(options, tensors)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)

@@ -31,7 +31,7 @@ from ..files.hf_folder import (
     tokens_in_order,
     weight_files,
 )
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..mapping import Table
 from ..options import ConversionError, Fields, Options, sharing, shown
 from ..parity.models import compare_models
@@ -93,7 +93,7 @@ TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 def convert(source: Path, unsafe: bool = False) -> Converted:
     """A folder of `MarianMTModel.save_pretrained`, or a repository id; with its tokenizer."""
     folder = folder_of(source)
-    values = read_json(folder / "config.json")
+    values = read_json_object(folder / "config.json")
     config = read_config(Options(values, "MarianMTModel"))
     tensors = untied(read_weights(folder, unsafe), config)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)

@@ -14,7 +14,7 @@ from conversion.files.arrays import read_npz
 from conversion.files.folders import checkpoint_in, regular
 from conversion.files.marian import read_vocabulary
 from conversion.files.pickles import load_pickle
-from conversion.files.text import read_json, read_lines, read_yaml
+from conversion.files.text import read_json_object, read_lines, read_yaml
 from conversion.options import ConversionError
 from conversion.toolkits import fairseq, marian
 
@@ -30,7 +30,7 @@ def test_a_vocabulary_that_is_nested_deeply_is_refused(tmp_path, kind):
         read_vocabulary(tmp_path / "vocab.yml")
 
 
-@pytest.mark.parametrize("read", [read_yaml, read_json])
+@pytest.mark.parametrize("read", [read_yaml, read_json_object])
 def test_options_that_are_nested_deeply_are_refused(tmp_path, read):
     (tmp_path / "options").write_text('{"a": ' * 100_000)
     with pytest.raises(ConversionError, match="options"):
@@ -38,7 +38,7 @@ def test_options_that_are_nested_deeply_are_refused(tmp_path, read):
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
-@pytest.mark.parametrize("read", [read_lines, read_json, read_yaml, read_npz, load_pickle, regular])
+@pytest.mark.parametrize("read", [read_lines, read_json_object, read_yaml, read_npz, load_pickle, regular])
 def test_a_link_to_a_device_is_not_read(tmp_path, read, kind):
     path = tmp_path / "file"
     path.symlink_to("/dev/zero") if kind == "device" else os.mkfifo(path)

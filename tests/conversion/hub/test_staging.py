@@ -13,9 +13,9 @@ from huggingface_hub._eval_results import parse_eval_result_entries
 
 from conversion.files.folders import check_new
 from conversion.hub import publish
-from conversion.hub.card import HUB_ID
 from conversion.options import ConversionError
 from vaswani_transformer import catalogue, checkpoint_path
+from vaswani_transformer.cards import HUB_ID
 
 
 # What is staged -------------------------------------------------------------------------------------------------------
