@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,43 @@ from .pickles import load_pickle
 OLD_NAMES = {"layer_norms.0": "self_attn_layer_norm", "layer_norms.1": "final_layer_norm"}
 
 
-def load_checkpoint(path: Path, unsafe: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class FairseqCheckpoint:
+    """The tensors of a checkpoint, and the options of its parts. Before 0.12 every part has all options."""
+
+    tensors: dict[str, torch.Tensor]  # under the names of 0.12
+    model: dict[str, Any]
+    task: dict[str, Any]
+    tokenizer: dict[str, Any]
+    bpe: dict[str, Any]
+
+    @classmethod
+    def from_saved(cls, saved: Mapping) -> "FairseqCheckpoint":
+        """From what fairseq saved: a state dict, `model`, and options, in `cfg` or `args`."""
+        parts = {name: read_options(saved, name) for name in ("model", "task", "tokenizer", "bpe")}
+        return cls(modern_names(saved.get("model", {})), **parts)
+
+
+def load_checkpoint(path: Path, unsafe: bool) -> FairseqCheckpoint:
+    """Reads a checkpoint.
+
+    Raises:
+        ConversionError: the file is damaged, would run code, or is not a fairseq checkpoint.
+        FileNotFoundError: it does not exist.
+    """
     meters = [f"fairseq.meters.{name}Meter" for name in ("Average", "Time", "Stopwatch")]
     saved = load_pickle(path, allowed=[argparse.Namespace], ignored=meters, unsafe=unsafe)
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
         raise ConversionError(f"{path} is not a fairseq checkpoint: it has no state dict called 'model'.")
     if not all(isinstance(tensor, torch.Tensor) for tensor in saved["model"].values()):
         raise ConversionError(f"{path} is not a fairseq checkpoint: its 'model' holds entries that are not tensors.")
-    if not section(saved, "model"):
+    checkpoint = FairseqCheckpoint.from_saved(saved)
+    if not checkpoint.model:
         raise ConversionError(f"{path} is not a fairseq checkpoint: it has neither 'args' nor 'cfg'.")
-    return saved
+    return checkpoint
 
 
-def section(saved: Mapping, name: str) -> dict[str, Any]:
+def read_options(saved: Mapping, name: str) -> dict[str, Any]:
     """The options of the model, task, tokenizer or bpe. Before 0.12 all options were in one place, `args`."""
     groups = saved.get("cfg")
     values = (groups.get(name) if isinstance(groups, Mapping) else None) or saved.get("args") or {}

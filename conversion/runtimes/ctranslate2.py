@@ -39,22 +39,15 @@ from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import exported_folder, folder_of, import_of, load
+from .exports import exported_folder, folder_of, load, snippet
 
 
 # The largest mean difference between the log-probabilities of a quantised model and ours.
 QUANTISED_TOLERANCE = 0.5
-START = """\
-```python
-import ctranslate2
-{imports}from transformers import AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+EXAMPLE = """
 translator = ctranslate2.Translator(folder)
 result = translator.translate_batch([tokenizer("TEXT").tokens()], beam_size=4{options})[0]
 tokenizer.convert_tokens_to_string(result.hypotheses[0])
-```
 """
 
 
@@ -74,7 +67,8 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
     model, tokenizer = load(checkpoint)
     converter = VaswaniConverter(model, tokenizer, positions)
     vocabulary_map = read_vocabulary_map(checkpoint, converter)
-    start = START.format(imports=import_of(tokenizer), options=", use_vmap=True" if vocabulary_map else "")
+    example = EXAMPLE.format(options=", use_vmap=True" if vocabulary_map else "")
+    start = snippet(example, "ctranslate2", tokenizer=tokenizer)
     with exported_folder(out, checkpoint, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
         difference = max(differences(model, converter, folder))

@@ -21,6 +21,17 @@ from ..hub.card import exported_card
 from ..options import ConversionError, shown
 
 
+SNIPPET = """\
+```python
+{imports}from transformers import {classes}
+
+folder = "PATH OF THIS FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder)
+{code}
+```
+"""
+
+
 def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase | None]:
     """The model in float32 and evaluation mode, and its tokenizer if it has one. `checkpoint` is as `resolve` takes it.
 
@@ -102,7 +113,14 @@ def exported_folder(
             (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
 
 
-def import_of(tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """The line that a snippet needs before AutoTokenizer can load a tokenizer of ours."""
-    ours = isinstance(tokenizer, VaswaniTokenizer)
-    return "import vaswani_transformer  # its tokenizer\n" if ours else ""
+def snippet(code: str, *modules: str, tokenizer: PreTrainedTokenizerBase | None = None, also: str = "") -> str:
+    """A Python block for a card: imports `modules`, loads the folder's tokenizer, then runs `code`.
+
+    `also` names another class to import from transformers. A VaswaniTokenizer adds the import that AutoTokenizer needs.
+    """
+    if isinstance(tokenizer, VaswaniTokenizer):
+        modules = (*modules, "vaswani_transformer  # its tokenizer")
+    classes = ", ".join(filter(None, [also, "AutoTokenizer"]))
+    return SNIPPET.format(
+        imports="".join(f"import {module}\n" for module in modules), classes=classes, code=code.strip()
+    )

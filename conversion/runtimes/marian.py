@@ -22,7 +22,7 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from ..options import ConversionError, Options
 from ..parity.models import compare_models
 from ..toolkits.hf_marian import WEIGHTS
-from .exports import exported_folder, load
+from .exports import exported_folder, load, snippet
 from .marian_tokenizer import write_tokenizer
 
 
@@ -38,16 +38,10 @@ ONLY = {
     "source_space_embedding": False,
     "scale_attention": True,
 }
-START = """\
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+EXAMPLE = """
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 ids = model.generate(**tokenizer("TEXT", return_tensors="pt"))
 tokenizer.decode(ids[0], skip_special_tokens=True)
-```
 """
 
 
@@ -62,7 +56,8 @@ def export(checkpoint: str, out: Path):
     reference = MarianMTModel(config)
     reference.load_state_dict(marian_weights(model), strict=False)  # positions are computed
     reference.generation_config = marian_generation(model)
-    with exported_folder(out, checkpoint, START, "transformers") as folder:
+    start = snippet(EXAMPLE, also="AutoModelForSeq2SeqLM")
+    with exported_folder(out, checkpoint, start, "transformers") as folder:
         reference.save_pretrained(folder)
         reference = MarianMTModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
         parity = compare_models(model, reference, f"transformers {transformers_version} MarianMTModel")

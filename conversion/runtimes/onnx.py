@@ -38,19 +38,12 @@ from vaswani_transformer.remote_code import NAMES_OF_CODE
 from ..options import ConversionError, Options
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
-from .exports import exported_folder, import_of, load
+from .exports import exported_folder, load, snippet
 from .onnx_graphs import DECODER, DECODER_WITH_PAST, ENCODER, write_graphs
 
 
 SHORTEST = 12
-START = """\
-```python
-import numpy as np
-import onnxruntime
-{imports}from transformers import AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+EXAMPLE = """
 encoder, decoder = (onnxruntime.InferenceSession(f"{{folder}}/{{name}}_model.onnx") for name in ("encoder", "decoder"))
 
 ids = np.array([tokenizer("TEXT").input_ids])
@@ -65,7 +58,6 @@ while target.shape[1] < {longest} and (target.shape[1] == 1 or target[0, -1] not
     logits[{never}] = -np.inf
     target = np.append(target, [[logits.argmax()]], axis=1)
 tokenizer.decode(target[0, 1:], skip_special_tokens=True)
-```
 """
 
 
@@ -102,8 +94,8 @@ def start(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizer
     if config.position_encoding == "learned":
         longest = min(longest, config.max_position_embeddings - config.position_offset)
     never = [i for i in (config.pad_token_id, *(generation.suppress_tokens or [])) if i is not None]
-    settings = dict(start=config.decoder_start_token_id, ends=ends, never=never, longest=longest)
-    return START.format(imports=import_of(tokenizer), **settings)
+    example = EXAMPLE.format(start=config.decoder_start_token_id, ends=ends, never=never, longest=longest)
+    return snippet(example, "numpy as np", "onnxruntime", tokenizer=tokenizer)
 
 
 def refuse_what_it_lacks(config: VaswaniConfig):

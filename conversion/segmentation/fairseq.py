@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vaswani_transformer import VaswaniConfig
 
-from ..files.fairseq import section
+from ..files.fairseq import FairseqCheckpoint
 from ..files.folders import beside
 from ..files.text import read_lines
 from ..options import ConversionError, shown
@@ -58,15 +58,15 @@ def read_dictionary(path: Path, size: int) -> Vocabulary:
 
 
 def tokenizer(
-    saved: Mapping, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary], languages: Sequence[str | None],
-    codes: Path | None, spm: Path | None, moses: bool,
+    checkpoint: FairseqCheckpoint, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary],
+    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool,
 ) -> ConvertedTokenizer:  # fmt: skip
     """With the file given, or the one in `folder`: checkpoints seldom record how their text was segmented.
 
     Raises:
         ConversionError: the recorded segmentation is not supported, or a file is damaged.
     """
-    settings = {step: section(saved, step) for step in STEPS}
+    settings = {"tokenizer": checkpoint.tokenizer, "bpe": checkpoint.bpe}
     names = {step: values.get("_name", values.get(step)) for step, values in settings.items()}
     if wrong := [
         f"{step}={shown(names[step])} (supported: {', '.join(known[1:])})"

@@ -13,7 +13,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted, by_mean_log_probability, language_facts
-from ..files.fairseq import flat, load_checkpoint, modern_names, section
+from ..files.fairseq import FairseqCheckpoint, flat, load_checkpoint
 from ..files.folders import checkpoint_in
 from ..mapping import Table, matrices
 from ..options import NORM_FIRST, NOT, Fields, Options, sharing, shown
@@ -118,11 +118,10 @@ def convert(
 ) -> Converted:  # fmt: skip
     """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files."""
     path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
-    saved = load_checkpoint(path, unsafe)
-    task = section(saved, "task")
-    tensors = modern_names(saved["model"])
-    config = read_config(saved, task, tensors)
-    recorded = task.get("source_lang"), task.get("target_lang")
+    checkpoint = load_checkpoint(path, unsafe)
+    tensors = dict(checkpoint.tensors)
+    config = read_config(checkpoint, tensors)
+    recorded = checkpoint.task.get("source_lang"), checkpoint.task.get("target_lang")
     pair = recorded if languages is None else tuple(languages)
     # The files of the vocabularies are named by the languages that the model was trained with.
     vocabularies = read_vocabularies(path.parent, pair if None in recorded else recorded, config)
@@ -131,16 +130,16 @@ def convert(
         config,
         WEIGHTS.read(tensors, config),
         by_mean_log_probability(config),
-        tokenizer(saved, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
+        tokenizer(checkpoint, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
         files=[path],
-        facts={"arch": section(saved, "model").get("arch"), **language_facts(*pair)},
+        facts={"arch": checkpoint.model.get("arch"), **language_facts(*pair)},
         target_tokens=vocabularies[1].tokens if vocabularies else (),
     )
 
 
-def read_config(saved: Mapping, task: Mapping, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
-    options = Options(flat(section(saved, "model")), "fairseq")
-    refuse_other_models(options, task.get("_name", task.get("task")))
+def read_config(checkpoint: FairseqCheckpoint, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
+    options = Options(flat(checkpoint.model), "fairseq")
+    refuse_other_models(options, checkpoint.task.get("_name", checkpoint.task.get("task")))
     source, target = matrices(tensors, [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")], options)
     tensors.setdefault("decoder.output_projection.weight", target)  # old files store a tied matrix once
     return options.config(

@@ -1,4 +1,7 @@
-"""How fairseq names its layers, and so do the models that came from it to transformers, under `model.`"""
+"""What fairseq shares with the two models of transformers that descend from it, MarianMTModel and FSMT.
+
+`layers` are the rows of their tensors, `TRANSFORMERS_OPTIONS` those rows of options that the two models have in common.
+"""
 
 LAYERS = """
     model.encoder.layers.{e}.self_attn.qkv_proj      encoder.layers.{e}.self_attn.{q,k,v}_proj
@@ -18,6 +21,32 @@ LAYERS = """
     model.decoder.layers.{d}.feed_forward.fc1        decoder.layers.{d}.fc1
     model.decoder.layers.{d}.feed_forward.fc2        decoder.layers.{d}.fc2
     model.decoder.layers.{d}.feed_forward_norm       decoder.layers.{d}.final_layer_norm
+    """
+
+TRANSFORMERS_OPTIONS = """
+    d_model                     d_model
+    d_ff                        encoder_ffn_dim
+    decoder_d_ff                decoder_ffn_dim
+    encoder_layers              encoder_layers
+    decoder_layers              decoder_layers
+    encoder_attention_heads     encoder_attention_heads
+    decoder_attention_heads     decoder_attention_heads
+    dropout                     dropout
+    attention_dropout           attention_dropout
+    activation_dropout          activation_dropout
+    activation_function         activation_function
+    norm_position               = post
+    final_norm                  = False
+    layer_norm_eps              = 1e-5
+    position_layout             = concatenated
+    attention_bias              = True
+    scale_embedding             scale_embedding
+    zero_pad_embedding          = False
+    label_smoothing_type        = uniform
+    pad_token_id                pad_token_id
+    eos_token_id                eos_token_id
+    bos_token_id                bos_token_id
+    decoder_start_token_id      decoder_start_token_id
     """
 
 

@@ -31,7 +31,7 @@ from ..parity.scores import Parity
 from ..parity.tokenizers import tokenizer_differences
 from ..positions import check_computed
 from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, subword_nmt
-from .fairseq_layers import layers
+from .fairseq_layers import TRANSFORMERS_OPTIONS, layers
 
 
 WEIGHTS = Table(
@@ -47,31 +47,9 @@ OPTIONS = Fields(
     """
     vocab_size                  src_vocab_size
     decoder_vocab_size          tgt_vocab_size
-    d_model                     d_model
-    d_ff                        encoder_ffn_dim
-    decoder_d_ff                decoder_ffn_dim
-    encoder_layers              encoder_layers
-    decoder_layers              decoder_layers
-    encoder_attention_heads     encoder_attention_heads
-    decoder_attention_heads     decoder_attention_heads
-    dropout                     dropout
-    attention_dropout           attention_dropout
-    activation_dropout          activation_dropout
-    activation_function         activation_function
-    norm_position               = post
-    final_norm                  = False
-    layer_norm_eps              = 1e-5
-    position_layout             = concatenated
     position_divisor            = half_minus_one
-    attention_bias              = True
-    scale_embedding             scale_embedding
-    zero_pad_embedding          = False
-    label_smoothing_type        = uniform
-    pad_token_id                pad_token_id
-    eos_token_id                eos_token_id
-    bos_token_id                bos_token_id
-    decoder_start_token_id      decoder_start_token_id
     """
+    + TRANSFORMERS_OPTIONS
 )
 OUTPUT, TARGET, SOURCE = (
     f"model.{name}.weight" for name in ("decoder.output_projection", "decoder.embed_tokens", "encoder.embed_tokens")

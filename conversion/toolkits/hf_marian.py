@@ -39,7 +39,7 @@ from ..parity.scores import Parity
 from ..parity.tokenizers import tokenizer_differences
 from ..positions import check_computed
 from ..segmentation import SPACE, ConvertedTokenizer, Vocabulary, sentencepiece
-from .fairseq_layers import layers
+from .fairseq_layers import TRANSFORMERS_OPTIONS, layers
 
 
 POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
@@ -57,32 +57,10 @@ WEIGHTS = Table(
 OPTIONS = Fields(
     """
     vocab_size                  vocab_size
-    d_model                     d_model
-    d_ff                        encoder_ffn_dim
-    decoder_d_ff                decoder_ffn_dim
-    encoder_layers              encoder_layers
-    decoder_layers              decoder_layers
-    encoder_attention_heads     encoder_attention_heads
-    decoder_attention_heads     decoder_attention_heads
-    dropout                     dropout
-    attention_dropout           attention_dropout
-    activation_dropout          activation_dropout
-    activation_function         activation_function
-    norm_position               = post
-    final_norm                  = False
-    layer_norm_eps              = 1e-5
-    position_layout             = concatenated
     position_divisor            = half
-    attention_bias              = True
     softmax_bias                = True
-    scale_embedding             scale_embedding
-    zero_pad_embedding          = False
-    label_smoothing_type        = uniform
-    pad_token_id                pad_token_id
-    eos_token_id                eos_token_id
-    bos_token_id                bos_token_id
-    decoder_start_token_id      decoder_start_token_id
     """
+    + TRANSFORMERS_OPTIONS
 )
 # Old versions had these options, and were other models with them. (`extra_pos_embeddings`, which old files also set,
 # never mattered for Marian's positions.)
