@@ -50,9 +50,9 @@ RUNTIMES = {
 
 def module(command: str):
     """The module of a command. Some import packages of the extra `convert`."""
-    wing = "runtimes" if command in RUNTIMES else "toolkits"
+    folder = "runtimes" if command in RUNTIMES else "toolkits"
     try:
-        return importlib.import_module(f".{wing}.{command.removeprefix('to-').replace('-', '_')}", __package__)
+        return importlib.import_module(f".{folder}.{command.removeprefix('to-').replace('-', '_')}", __package__)
     except ModuleNotFoundError as error:
         sys.exit(f"{command} needs {error.name}, which is not installed: pip install -e '.[convert]'")
 
@@ -74,11 +74,11 @@ def convert(arguments: argparse.Namespace, options: dict[str, Any]):
         print(f"The tokenizer differs from the original's: {difference}")
     model = converted.model()
     check_it_runs(model)
-    checks = list(compare(toolkit, arguments, converted, model))
+    checks = list(compare_with_original(toolkit, arguments, converted, model))
     for check in checks:
         print(check)
     if failed := [str(check) for check in checks if not check.holds]:
-        error = ConversionError.of("The converted model is not the same; nothing was written", failed)
+        error = ConversionError.from_problems("The converted model is not the same; nothing was written", failed)
         raise ConversionError(f"{error} {converted.hint}".strip())
     if not checks:
         print("Nothing to compare with: pass --reference, or install the toolkit. The card will say so.")
@@ -86,7 +86,7 @@ def convert(arguments: argparse.Namespace, options: dict[str, Any]):
     print(f"{arguments.out} is ready.")
 
 
-def compare(
+def compare_with_original(
     toolkit: ModuleType, arguments: argparse.Namespace, converted: Converted, model: PreTrainedModel
 ) -> Iterator[Parity]:
     """With what the toolkit recorded, and with the toolkit itself, as far as they are at hand."""
@@ -134,11 +134,13 @@ def main(arguments: list[str] | None = None):
         close = get_close_matches(name, commands.choices, 1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(commands.choices)}"
         parser.error(f"there is no toolkit or command called {name!r}; {hint}")
-    own = add_own_options(commands, name)
+    option_names = add_module_options(commands, name)
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parsed.parser.error(f"unknown options: {' '.join(unknown)}")
-    options = [{name: getattr(parsed, name) for name in own}] if parsed.toolkit in (*TOOLKITS, *RUNTIMES) else []
+    options = (
+        [{name: getattr(parsed, name) for name in option_names}] if parsed.toolkit in (*TOOLKITS, *RUNTIMES) else []
+    )
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -149,17 +151,17 @@ def main(arguments: list[str] | None = None):
         stop(parsed.parser, error)
 
 
-def add_own_options(commands, name: str) -> list[str]:
+def add_module_options(commands, name: str) -> list[str]:
     """Adds the options of a command's own module, and returns their names. No other module is imported."""
     if name not in (*TOOLKITS, *RUNTIMES):
         return []
-    own, command = module(name), commands.choices[name]
+    source, command = module(name), commands.choices[name]
     # A module's docstring says what it reads, and lists the fields of a description.json.
-    command.epilog, command.formatter_class = own.__doc__, argparse.RawDescriptionHelpFormatter
+    command.epilog, command.formatter_class = source.__doc__, argparse.RawDescriptionHelpFormatter
     options = argparse.ArgumentParser(add_help=False)
-    getattr(own, "add_arguments", lambda _: None)(options)
+    getattr(source, "add_arguments", lambda _: None)(options)
     names = list(vars(options.parse_args([])))
-    getattr(own, "add_arguments", lambda _: None)(command)
+    getattr(source, "add_arguments", lambda _: None)(command)
     return names
 
 

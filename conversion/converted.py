@@ -34,7 +34,7 @@ class Converted:
     hint: str = ""
 
     @classmethod
-    def of(
+    def from_checkpoint(
         cls,
         toolkit: str,
         config: VaswaniConfig,
@@ -59,9 +59,9 @@ class Converted:
         """
         model = VaswaniForConditionalGeneration(self.config)
         weights = dict(self.weights)
-        for tied, kept in model.all_tied_weights_keys.items():
-            if tied in weights and not torch.equal(weights[tied], weights.setdefault(kept, weights[tied])):
-                raise ConversionError(f"According to the options, {tied} and {kept} are one matrix, but they differ.")
+        for tied, name in model.all_tied_weights_keys.items():
+            if tied in weights and not torch.equal(weights[tied], weights.setdefault(name, weights[tied])):
+                raise ConversionError(f"According to the options, {tied} and {name} are one matrix, but they differ.")
         model.load_state_dict(weights)
         model.generation_config = self.generation
         return model.eval()

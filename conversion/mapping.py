@@ -69,7 +69,7 @@ class Table:
         for parameter, name in zip(("weight", "bias"), self.parameters, strict=True):
             rule = Rule(
                 tuple(f"{module}.{parameter}" for module in ours),
-                tuple(parameter_of(module, parameter, name) for module in theirs),
+                tuple(parameter_name(module, parameter, name) for module in theirs),
                 transposed and parameter == "weight",
             )
             if all(tensor in shapes for tensor in rule.ours):
@@ -95,7 +95,7 @@ class Table:
             if len(expected[0]) == 1:  # Marian's vectors are [1, n]
                 whole = whole.flatten()
             if whole.shape != (sum(shape[0] for shape in expected), *expected[0][1:]):
-                problems.append(misfit(rule, tensors, expected))
+                problems.append(shape_mismatch(rule, tensors, expected))
                 continue
             ours.update(zip(rule.ours, whole.split([shape[0] for shape in expected]), strict=True))
         problems += [
@@ -104,7 +104,7 @@ class Table:
         if not problems:
             problems = [f"{name} is missing" for name in shapes if name not in ours]
         if problems:
-            raise ConversionError.of("The tensors do not match the model that the options describe", problems)
+            raise ConversionError.from_problems("The tensors do not match the model in the options", problems)
         return {name: tensor.contiguous() for name, tensor in ours.items()}
 
     def _ignored(self, names: Iterable[str]) -> set[str]:
@@ -136,7 +136,7 @@ def joined(parts: list[torch.Tensor], transposed: bool) -> torch.Tensor:
         return torch.empty(0)
 
 
-def misfit(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
+def shape_mismatch(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
     stored = " + ".join(str(list(tensors[name].shape)) for name in rule.theirs)
     return f"{', '.join(rule.theirs)}: {stored} does not fit {[list(shape) for shape in expected]}"
 
@@ -153,9 +153,9 @@ def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options:
         options.finish()  # a model of another kind: what else is wrong with it matters more
     if missing:
         what = f"This is not a translation model of {options.toolkit}: the state dict lacks tensors"
-        raise ConversionError.of(what, missing)
+        raise ConversionError.from_problems(what, missing)
     if vectors:
-        raise ConversionError.of("These tensors should be matrices", vectors)
+        raise ConversionError.from_problems("These tensors should be matrices", vectors)
     return [tensors[name] for name in names]
 
 
@@ -197,7 +197,7 @@ def count_layers(names: Iterable[str], prefix: str) -> int:
     return len({name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)})
 
 
-def parameter_of(module: str, parameter: str, name: str) -> str:
+def parameter_name(module: str, parameter: str, name: str) -> str:
     """`ffn_[W|b]1` as ffn_W1 or ffn_b1, by `parameter`; other modules have a parameter `name`."""
     spot = re.search(r"\[(.+)\|(.+)\]", module)
     if spot is None:

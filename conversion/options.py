@@ -45,7 +45,7 @@ class ConversionError(ValueError):
     """A checkpoint cannot be converted as it is. The message says everything that is wrong, and what to do."""
 
     @classmethod
-    def of(cls, what: str, problems: Iterable[str], shown: int = 12) -> ConversionError:
+    def from_problems(cls, what: str, problems: Iterable[str], shown: int = 12) -> ConversionError:
         problems = list(problems)
         more = [f"and {len(problems) - shown} more"] if len(problems) > shown else []
         return cls(f"{what}: {'; '.join([*problems[:shown], *more])}.")
@@ -132,7 +132,7 @@ class Options:
             ConversionError: the message names all that was refused.
         """
         if self.problems:
-            raise ConversionError.of(f"{self.model} uses options without support here", self.problems, 99)
+            raise ConversionError.from_problems(f"{self.model} uses options without support here", self.problems, 99)
 
     def config(self, **settings) -> VaswaniConfig:
         """The configuration of our model.
@@ -179,19 +179,19 @@ class Fields:
     def _value(self, options: Options, field: str, option: str, default: Any) -> Any:
         if option.startswith("= "):
             return literal(option.removeprefix("= "))
-        name, *others = re.split(r" [=|] ", option)
+        name, *alternatives = re.split(r" [=|] ", option)
         if " = " in option:
-            refuse_if_different(options, name, others, default)
+            refuse_if_different(options, name, alternatives, default)
         if " | " in option:
-            name = next((n for n in (name, *others) if options.take(n)), name)
+            name = next((n for n in (name, *alternatives) if options.take(n)), name)
         if field in self.choices:
             return options.choice(name, self.choices[field], default)
         return options.take(name, default)
 
 
-def refuse_if_different(options: Options, name: str, others: Iterable[str], default: Any = None):
+def refuse_if_different(options: Options, name: str, names: Iterable[str], default: Any = None):
     value = options.take(name, default)
-    for other in others:
+    for other in names:
         if options.take(other, default) != value:
             options.refuse(
                 f"{name}={shown(value)} with {other}={shown(options.take(other, default))} (supported: the same)"

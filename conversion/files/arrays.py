@@ -21,7 +21,7 @@ UNREADABLE = (
     SyntaxError, NotImplementedError, IndexError, RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 # Weights hardly compress. A file that grows by more than this, beyond this size, was made to fill the memory.
-LARGEST_RATIO, HARMLESS = 50, 2**28
+MAX_RATIO, MIN_CHECKED_BYTES = 50, 2**28
 
 
 def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = iter) -> dict[str, np.ndarray]:
@@ -55,7 +55,7 @@ def check_size(path: Path, members: Iterable[str] | None = None):
     except UNREADABLE:  # not an archive, or one that its reader will refuse
         return
     size, stored = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
-    if size > HARMLESS and size > LARGEST_RATIO * stored:
+    if size > MIN_CHECKED_BYTES and size > MAX_RATIO * stored:
         raise ConversionError(f"{path} would grow from {stored:,} to {size:,} bytes, as no weights do: it is refused.")
 
 

@@ -32,7 +32,7 @@ SEARCH = (
 SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 
 
-def folder_of(source: Path) -> Path:
+def local_folder(source: Path) -> Path:
     """`source` itself, or where its repository was downloaded to, without weights for other frameworks.
 
     Raises:
@@ -89,11 +89,11 @@ def read_weights(folder: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
             raise ConversionError(f"{path} is not a state dict.")
         tensors.update(loaded)
     if wrong := [str(name) for name, tensor in tensors.items() if not isinstance(tensor, torch.Tensor)]:
-        raise ConversionError.of(f"{folder} holds entries that are not tensors", wrong)
+        raise ConversionError.from_problems(f"{folder} holds entries that are not tensors", wrong)
     return tensors
 
 
-def own_config(kind: type[PreTrainedConfig], options: Options) -> Options:
+def with_defaults(kind: type[PreTrainedConfig], options: Options) -> Options:
     """The options as transformers' own configuration has them, with its defaults where the file names none.
 
     Raises:
@@ -119,7 +119,7 @@ def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTraine
     return model.eval(), info
 
 
-def facts_of(source: Path, folder: Path) -> dict[str, Any]:
+def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
     """Where the model comes from: the repository, and the licence on its card."""
     card = folder / "README.md"
     try:
@@ -189,7 +189,7 @@ def tokens_in_order(ids: Mapping[str, int], size: int) -> list[str]:
         ConversionError: an id is outside of the model.
     """
     if beyond := [token for token, i in ids.items() if not 0 <= i < size]:
-        raise ConversionError.of(
+        raise ConversionError.from_problems(
             f"The vocabulary belongs to another model: this one has {size} ids, none for", beyond, 3
         )
     tokens = [f"<unused {i}>" for i in range(size)]

@@ -19,7 +19,7 @@ GROUPS = (
 )  # fmt: skip
 
 
-def steps(path: Path) -> tuple[int, str]:
+def step_number(path: Path) -> tuple[int, str]:
     """`300.ckpt` was saved after 300 steps."""
     return int(path.stem) if path.stem.isdecimal() else -1, path.name
 
@@ -47,9 +47,11 @@ def read_config_file(path: Path) -> dict[str, Any]:
     values = read_yaml(path)
     options = Options(values, "JoeyNMT")
     if missing := [name for name in REQUIRED if not isinstance(options.take(name), dict)]:
-        raise ConversionError.of(f"{path} is not a JoeyNMT configuration; it lacks", missing)
+        raise ConversionError.from_problems(f"{path} is not a JoeyNMT configuration; it lacks", missing)
     if wrong := [name for name in GROUPS if not isinstance(options.take(name), dict | None)]:
-        raise ConversionError.of(f"{path} is not a JoeyNMT configuration; these are not groups of settings", wrong)
+        raise ConversionError.from_problems(
+            f"{path} is not a JoeyNMT configuration; these are not groups of settings", wrong
+        )
     return values
 
 
@@ -74,22 +76,24 @@ class Specials:
     pad_id: int = 1
     bos_id: int = 2
     eos_id: int = 3
-    others: tuple[str, ...] = ()  # language tags: never produced
+    language_tags: tuple[str, ...] = ()  # never generated
 
     @classmethod
-    def of(cls, config: Options) -> "Specials":
+    def from_options(cls, config: Options) -> "Specials":
         named = {name: config.take(f"data.special_symbols.{name}_token") for name in ("unk", "pad", "bos", "eos")}
         ids = {name: config.take(f"data.special_symbols.{name}") for name in ("unk_id", "pad_id", "bos_id", "eos_id")}
         if wrong := [name for name, i in ids.items() if not isinstance(i, int | None) or isinstance(i, bool)]:
-            raise ConversionError.of("data.special_symbols: these are not ids", wrong)
+            raise ConversionError.from_problems("data.special_symbols: these are not ids", wrong)
         if wrong := [name for name, token in named.items() if not isinstance(token, str | None)]:
-            raise ConversionError.of("data.special_symbols: these are not tokens", [f"{name}_token" for name in wrong])
+            raise ConversionError.from_problems(
+                "data.special_symbols: these are not tokens", [f"{name}_token" for name in wrong]
+            )
         tags = config.take("data.special_symbols.lang_tags", [])
         if not isinstance(tags, list):
             raise ConversionError(f"data.special_symbols.lang_tags is {shown(tags)}, which is not a list.")
         values = {name: value for name, value in {**named, **ids}.items() if value is not None}
         separator = config.take("data.special_symbols.sep_token")
-        return cls(**values, others=(*([separator] if separator else []), *tags))
+        return cls(**values, language_tags=(*([separator] if separator else []), *tags))
 
     def ids(self) -> dict[str, int]:
         return {"unk": self.unk_id, "pad": self.pad_id, "bos": self.bos_id, "eos": self.eos_id}
@@ -108,7 +112,7 @@ def read_vocabulary(folder: Path, config: Options, side: str, specials: Specials
     file = beside(folder, f"{side}_vocab.txt") or beside(folder, named)
     if file is None:
         return []
-    first = [specials.unk, specials.pad, specials.bos, specials.eos, *map(str, specials.others)]
+    first = [specials.unk, specials.pad, specials.bos, specials.eos, *map(str, specials.language_tags)]
     tokens = list(dict.fromkeys([*first, *read_lines(file)]))
     for name, number in specials.ids().items():
         token = getattr(specials, name)

@@ -13,7 +13,7 @@ from .folders import checkpoint_in, regular
 from .text import one_line, parse_yaml, read_lines, read_yaml, read_yaml_strings
 
 
-LARGEST = 10_000_000  # tokens of a vocabulary
+MAX_VOCABULARY = 10_000_000  # tokens of a vocabulary
 SENTENCEPIECE = (".spm", ".model")
 # The second names are those of old models, which came from Nematus.
 END, UNKNOWN = ("</s>", "eos"), ("<unk>", "UNK")
@@ -42,7 +42,7 @@ class MarianFiles:
     vocabularies: tuple[MarianVocabulary, MarianVocabulary]
 
     @classmethod
-    def read(cls, source: Path, vocabularies: Sequence[Path] | None = None) -> "MarianFiles":
+    def from_path(cls, source: Path, vocabularies: Sequence[Path] | None = None) -> "MarianFiles":
         """Those of a model.npz, or of the folder that contains it; `vocabularies` if they are elsewhere.
 
         Raises:
@@ -61,7 +61,7 @@ def find(source: Path) -> Path:
     """The model: `source` itself, or in a folder what decoder.yml names, else model.npz, else the only .npz."""
     if not source.is_dir():
         return regular(source)
-    models = list_of(read_yaml(source / "decoder.yml"), "models") if (source / "decoder.yml").is_file() else []
+    models = list_option(read_yaml(source / "decoder.yml"), "models") if (source / "decoder.yml").is_file() else []
     if len(models) > 1:
         raise ConversionError(f"{source} is an ensemble of {len(models)} models; name the file of one.")
     if models and (source / Path(str(models[0])).name).is_file():
@@ -102,7 +102,7 @@ def read_model(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     elif not (options := read_training(path)):
         raise ConversionError(f"{path} is not a Marian model: it has no special:model.yml, and no {path.name}.yml.")
     if strange := [name for name, array in arrays.items() if array.dtype.kind != "f" or array.dtype.itemsize > 8]:
-        raise ConversionError.of(f"{path} holds arrays that are not weights", strange)
+        raise ConversionError.from_problems(f"{path} holds arrays that are not weights", strange)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, options
 
 
@@ -117,8 +117,8 @@ def one_way(tensors: Mapping[str, torch.Tensor], options: Mapping[str, Any]) -> 
     elif "decoder_Wemb" in tensors:
         tensors.setdefault(f"{output}t", tensors["decoder_Wemb"])
     stored = dict(tensors)  # layer 2 may share the tensors of 1, and layer 3 those stored as 2
-    for layer, kept in enumerate(list_of(options, "transformer-tied-layers"), start=1):
-        prefix = f"decoder_l{kept}_"
+    for layer, stored_layer in enumerate(list_option(options, "transformer-tied-layers"), start=1):
+        prefix = f"decoder_l{stored_layer}_"
         same = {name: tensor for name, tensor in stored.items() if name.startswith(prefix)}
         tensors |= {f"decoder_l{layer}_{name.removeprefix(prefix)}": tensor for name, tensor in same.items()}
     if options.get("transformer-no-projection"):  # the identity is the same
@@ -143,7 +143,7 @@ def with_padding(tensors: Mapping[str, torch.Tensor], size: int) -> dict[str, to
     return tensors
 
 
-def list_of(options: Mapping[str, Any], name: str) -> list:
+def list_option(options: Mapping[str, Any], name: str) -> list:
     """An option that is a list; a single value counts as a list of one."""
     value = options.get(name)
     return [] if value is None else value if isinstance(value, list) else [value]
@@ -158,7 +158,7 @@ def read_vocabularies(
         ConversionError: there are more than two, or a file is not a vocabulary.
         FileNotFoundError: there are none.
     """
-    files = list(given or [path.with_name(Path(str(name)).name) for name in list_of(decoding, "vocabs")])
+    files = list(given or [path.with_name(Path(str(name)).name) for name in list_option(decoding, "vocabs")])
     if not files:
         files = sorted(file for end in ("vocab.yml", "vocab.yaml", "vocab.spm") for file in path.parent.glob(f"*{end}"))
     if missing := [file.name for file in files if not file.exists()]:
@@ -203,7 +203,7 @@ def read_ids(path: Path) -> dict[str, int]:
         if isinstance(error, ConversionError):
             raise
         raise ConversionError(f"{path} is not a vocabulary: {one_line(error)}") from None
-    if not ids or not 0 <= min(ids.values()) <= max(ids.values()) < LARGEST:
+    if not ids or not 0 <= min(ids.values()) <= max(ids.values()) < MAX_VOCABULARY:
         raise ConversionError(f"{path} is not a vocabulary: its ids do not run from 0 to a few thousand or million.")
     return ids
 

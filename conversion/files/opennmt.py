@@ -42,7 +42,7 @@ class Field:
             self.__dict__.update(state)
 
 
-def steps(path: Path) -> tuple[float, str]:
+def step_number(path: Path) -> tuple[float, str]:
     """The number in `model_step_1000.pt`; a released model has none, and comes after all."""
     number = re.search(r"_step_(\d+)", path.name)
     return int(number[1]) if number else float("inf"), path.name
@@ -77,7 +77,7 @@ def all_tensors(saved: Mapping, files: Sequence[Path]) -> dict[str, torch.Tensor
             raise ConversionError("This OpenNMT-py model is incomplete: 'model' or 'generator' is not a state dict.")
         stored = {**model, **{f"generator.{name}": tensor for name, tensor in generator.items()}}
     if strangers := [name for name, tensor in stored.items() if not isinstance(tensor, torch.Tensor)]:
-        raise ConversionError.of("These weights are not tensors", strangers)
+        raise ConversionError.from_problems("These weights are not tensors", strangers)
     # Version 2, and before it; and a table is the weight of an embedding.
     names = {"generator.0.": "generator.", ".a_2": ".weight", ".b_2": ".bias", ".pe.pe": ".pe.weight"}
     tensors = {}
@@ -104,5 +104,5 @@ def read_vocabulary(vocab: Any, side: str) -> list[str]:
         raise ConversionError(f"This is not a vocabulary of OpenNMT-py 2 or 3: it has no list of tokens for {side!r}.")
     # A source has no end; version 2 gives it none if it has a vocabulary of its own.
     if missing := [token for token in ((PAD,) if side == "src" else (PAD, EOS)) if token not in tokens]:
-        raise ConversionError.of(f"The vocabulary {side!r} lacks tokens", missing)
+        raise ConversionError.from_problems(f"The vocabulary {side!r} lacks tokens", missing)
     return tokens

@@ -30,10 +30,10 @@ def find(source: Path) -> Path:
     names = [f"{Path(named[1]).name}.index"] if named else []
     if not any(source.glob("*.index")):
         return checkpoint_in(source, "*.index", names=["variables.npz"])
-    return checkpoint_in(source, "*.index", names=names, newest=steps)
+    return checkpoint_in(source, "*.index", names=names, newest=step_number)
 
 
-def steps(path: Path) -> tuple[int, str]:
+def step_number(path: Path) -> tuple[int, str]:
     """`model.ckpt-300.index` was saved after 300 steps."""
     return int(re.search(r"(\d{0,18})$", path.stem)[1] or 0), path.name
 

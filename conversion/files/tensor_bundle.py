@@ -64,7 +64,7 @@ def tensor(index: Path, name: str, entry: dict[int, list], shards: int) -> torch
             raise ConversionError(f"{path} is truncated: {name} ends beyond its {path.stat().st_size} bytes.")
         file.seek(offset)
         content = file.read(size)
-    check(content, entry[6][-1], f"{path} ({name})")
+    check_crc(content, entry[6][-1], f"{path} ({name})")
     array = torch.from_numpy(np.frombuffer(content, kind).reshape(shape).copy())
     return array.view(torch.bfloat16) if data_type == BFLOAT16 else array
 
@@ -84,7 +84,7 @@ def table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 def block(content: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     """Each entry: how many bytes its key shares with the key before, how many follow, the length of the value."""
     kind, checksum = struct.unpack("<BI", content[start + size : start + size + 5])
-    check(content[start : start + size + 1], checksum, "The index")
+    check_crc(content[start : start + size + 1], checksum, "The index")
     entries = content[start : start + size]
     if kind:
         raise ConversionError("The index is compressed, as TensorFlow before 1.1 (2017) wrote it: it is not supported.")
@@ -135,7 +135,7 @@ def message(content: bytes) -> dict[int, list]:
     return fields
 
 
-def check(content: bytes, masked: int, what: str):
+def check_crc(content: bytes, masked: int, what: str):
     """Checks the recorded CRC-32C, which LevelDB rotates and shifts.
 
     Raises:

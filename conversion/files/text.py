@@ -11,7 +11,7 @@ from ..options import ConversionError
 from .folders import regular
 
 
-LARGEST = 2**30  # bytes of a text file
+MAX_TEXT_BYTES = 2**30  # bytes of a text file
 # YAML that C code parses, where libyaml is there; it is ten times as fast on a vocabulary.
 LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -24,7 +24,7 @@ def read_text(path: str | Path) -> str:
         FileNotFoundError: it does not exist.
     """
     path = regular(path)
-    if path.stat().st_size > LARGEST:
+    if path.stat().st_size > MAX_TEXT_BYTES:
         raise ConversionError(f"{path} is too large to be a text file: {path.stat().st_size:,} bytes.")
     try:
         return path.read_bytes().decode("utf-8")

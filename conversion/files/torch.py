@@ -18,7 +18,7 @@ NAMES = {
 }
 
 
-def names(options: Options) -> dict[str, str | None]:
+def part_names(options: Options) -> dict[str, str | None]:
     named = options.values["names"]
     if not isinstance(named, dict) or named.keys() - NAMES.keys():
         raise ConversionError(f"description.json: 'names' may have the fields {', '.join(NAMES)}.")
@@ -45,7 +45,7 @@ def canonical(tensors: Mapping[str, torch.Tensor], called: Mapping[str, str | No
         parts["generator.weight"] = parts["target_embedding.weight"]
     wanted = ("source_embedding.weight", "target_embedding.weight", "generator.weight", "encoder.layers.0.norm1.weight")
     if missing := [name for name in wanted if name not in parts]:
-        raise ConversionError.of(
+        raise ConversionError.from_problems(
             "This is not a model around torch.nn.Transformer, or description.json must give the 'names' of its parts. "
             f"Missing: {', '.join(missing)}. Left over",
             [name for name in tensors if name not in used] or ["none"],

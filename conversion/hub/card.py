@@ -13,7 +13,7 @@ from ..files.text import read_json_object
 from ..options import ConversionError
 
 
-def card_of(folder: Path, name: str) -> str:
+def conversion_card(folder: Path, name: str) -> str:
     """The text of README.md for the converted checkpoint in `folder`.
 
     Raises:
@@ -53,7 +53,7 @@ def card_of(folder: Path, name: str) -> str:
         tokenizer=record.get("tokenizer", False),
         differences=differences,
         config=config,
-        search=search_of(read_json_object(folder / "generation_config.json")),
+        search=describe_search(read_json_object(folder / "generation_config.json")),
         parameters=sum(count_parameters(file) for file in sorted(folder.glob("model*.safetensors"))),
         both=both,
     )
@@ -106,7 +106,7 @@ def count_parameters(file: Path) -> int:
     return count
 
 
-def search_of(generation: dict[str, Any]) -> str:
+def describe_search(generation: dict[str, Any]) -> str:
     """A generation_config.json in words.
 
     Raises:

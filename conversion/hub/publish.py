@@ -23,7 +23,7 @@ from .staging import STAGED, is_weights, show, stage, staged_files
 
 
 TOKENS = "https://huggingface.co/settings/tokens"
-SILENCE = 60  # seconds without an answer after which a request ends
+TIMEOUT = 60  # seconds without an answer after which a request ends
 LOG_IN = f"log in with `hf auth login`, or set HF_TOKEN to a token with write access from {TOKENS}"
 
 
@@ -50,7 +50,7 @@ def push(
     private: bool = False,
     revision: str | None = None,
     create_pr: bool = False,
-    timeout: float = SILENCE,
+    timeout: float = TIMEOUT,
 ) -> str:
     """Sends what `stage` prepared in one commit, to the branch `revision` or as a pull request if asked for.
 
@@ -98,7 +98,7 @@ def push(
     return f"Published: {api.endpoint}/{repo_id} (commit {commit.oid[:7]})."
 
 
-def explain(error: Exception, repo_id: str, timeout: float = SILENCE) -> str:
+def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
     """What went wrong at the Hub and what to do, in one line."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, OfflineModeIsEnabled):
@@ -143,9 +143,9 @@ def add_command(commands):
     command.add_argument(
         "--timeout",
         type=float,
-        default=SILENCE,
+        default=TIMEOUT,
         metavar="SECONDS",
-        help=f"wait this long for an answer (default: {SILENCE})",
+        help=f"wait this long for an answer (default: {TIMEOUT})",
     )
     command.set_defaults(run=publish, parser=command)
 

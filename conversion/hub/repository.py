@@ -9,7 +9,7 @@ from vaswani_transformer.files import whole_folder, write_json
 from ..converted import Converted
 from ..files.folders import check_new
 from ..parity.scores import Parity
-from .card import card_of
+from .card import conversion_card
 
 
 def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
@@ -32,4 +32,4 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)
         write_json(folder / "conversion.json", record)
-        (folder / "README.md").write_text(card_of(folder, out.name), encoding="utf-8")
+        (folder / "README.md").write_text(conversion_card(folder, out.name), encoding="utf-8")

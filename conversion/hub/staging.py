@@ -23,7 +23,7 @@ from vaswani_transformer.files import whole_folder
 
 from ..files.text import one_line, read_json_object, read_text
 from ..options import ConversionError, shown
-from .card import card_of, read_scores
+from .card import conversion_card, read_scores
 from .private import without_paths
 
 
@@ -44,7 +44,7 @@ RECORDS = ("README.md", "about.json", "conversion.json", "scores.json", "trainin
 STAGED = "-staged"
 # What the Hub stores outside of git (its .gitattributes), as far as we publish it; the Hub has the last word.
 LARGE_KINDS, LARGE = (".safetensors", ".model"), 10_000_000
-# Test sets that are datasets on the Hub; scores on others are on the card only.
+# Test sets that are datasets on the Hub; scores on all others are on the card only.
 DATASETS = {"multi30k test_2016_flickr": "bentrevett/multi30k", "newstest2014": "wmt/wmt14"}
 
 SAVE_IT = "model.save_pretrained(FOLDER) writes it, and config.json"
@@ -62,16 +62,16 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
     """
     from vaswani_transformer.remote_code import copy_code
 
-    check(folder)
+    check_folder(folder)
     files = {path for path in folder.rglob("*") if path.is_file() and is_published(path.relative_to(folder))}
     if outside := sorted(path.name for path in files if not is_inside(folder, path)):
-        raise ConversionError.of(f"{folder} has links to files outside of it, which would be sent", outside)
+        raise ConversionError.from_problems(f"{folder} has links to files outside of it, which would be sent", outside)
     check_stage(folder, out)
     has_card, name = (folder / "README.md").is_file(), repo_id.partition("/")[2]
-    card = read_text(folder / "README.md") if has_card else card_of(folder, name)
+    card = read_text(folder / "README.md") if has_card else conversion_card(folder, name)
     card = card.replace(HUB_ID, repo_id)
     notes = check_card(card)
-    results, others = eval_result_files(folder)
+    results, unlisted = eval_result_files(folder)
     with whole_folder(out) as repository:
         for path in files:
             target = repository / path.relative_to(folder)
@@ -83,8 +83,8 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
             (repository / ".eval_results").mkdir(exist_ok=True)
             (repository / ".eval_results" / name).write_text(text, encoding="utf-8")
         shortened = [name for name in RECORDS if (repository / name).is_file() and without_paths(repository / name)]
-    if others:
-        notes.append(f"On the card only, because they are not datasets of the Hub: scores on {', '.join(others)}.")
+    if unlisted:
+        notes.append(f"On the card only, because they are not datasets of the Hub: scores on {', '.join(unlisted)}.")
     if shortened:
         notes.append(f"Paths of this machine were shortened to file names in {', '.join(shortened)}.")
     if not (folder / "tokenizer_config.json").is_file():
@@ -129,7 +129,7 @@ def check_stage(folder: Path, out: Path):
         raise ConversionError(f"--stage {out} would be overwritten, but it contains {foreign[0]}: name another folder.")
 
 
-def check(folder: Path):
+def check_folder(folder: Path):
     """Checks the folder of a checkpoint.
 
     Raises:
@@ -242,17 +242,17 @@ def eval_result_files(folder: Path) -> tuple[dict[str, str], list[str]]:
     except ValueError as error:
         raise ConversionError(str(error)) from None
     task = f"{about.source_language}-{about.target_language}" if about else "translation"
-    files, others = {}, []
+    files, unlisted = {}, []
     for score in read_scores(folder):
         dataset = next((hub for name, hub in DATASETS.items() if name in score["dataset"].lower()), None)
         if dataset is None:
-            others.append(score["dataset"])
+            unlisted.append(score["dataset"])
             continue
         notes = f"{score['metric']}, {score['dataset']}: {score['signature']}"
         entry = EvalResultEntry(dataset_id=dataset, task_id=task, value=score["value"], notes=notes)
         name = re.sub(r"[\W_]+", "-", f"{score['dataset']} {score['metric']}".lower())
         files[f"{name}.yaml"] = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, width=1000)
-    return files, list(dict.fromkeys(others))
+    return files, list(dict.fromkeys(unlisted))
 
 
 def staged_files(folder: Path) -> dict[str, Path]:

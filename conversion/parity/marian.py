@@ -31,7 +31,7 @@ from .scores import Parity
 from .translations import ROUNDING, Verdicts, judge, log_probs
 
 
-# Marian ends the process where something is wrong, so it gets one of its own.
+# Marian exits on an error, so it runs in a process of its own.
 TRANSLATE = """
 import json, sys, _pymarian
 asked = json.load(sys.stdin)
@@ -137,19 +137,19 @@ def compare_lists(
     largest, positions, best_tokens_agree, verdicts = 0.0, 0, True, Verdicts()
     for name, lines in searches.items():
         settings, seen = SEARCH.fullmatch(name), set()
-        config = search_settings(model, int(settings["beams"] or 1), float(settings["alpha"] or 0))
+        config = marian_search(model, int(settings["beams"] or 1), float(settings["alpha"] or 0))
         for line in lines:
             hypothesis = Hypothesis.parse(line, ids[1], eos)
             words = sources[hypothesis.sentence].split()
             source = {"input_ids": torch.tensor([[*(ids[0][token] for token in words), eos]])}
             scores = log_probs(model, source, hypothesis.ids)
-            own = scores.gather(1, torch.tensor(hypothesis.ids)[:, None])[:, 0]
-            largest = max(largest, float((own - hypothesis.scores).abs().max()))
+            token_scores = scores.gather(1, torch.tensor(hypothesis.ids)[:, None])[:, 0]
+            largest = max(largest, float((token_scores - hypothesis.scores).abs().max()))
             positions += len(hypothesis.ids)
             if config.num_beams == 1:
                 # At its length limit Marian ends a translation, whatever scores best.
-                free = len(own) - hypothesis.ended
-                best_tokens_agree &= are_best(model, scores[:free], own[:free])
+                free = len(token_scores) - hypothesis.ended
+                best_tokens_agree &= are_best(model, scores[:free], token_scores[:free])
             if hypothesis.sentence in seen or not hypothesis.ended:  # only the best; Marian gave up at a limit
                 continue
             seen.add(hypothesis.sentence)
@@ -159,14 +159,14 @@ def compare_lists(
     return Parity(against, len(sources), positions, largest, best_tokens_agree).with_translations(verdicts)
 
 
-def are_best(model: VaswaniForConditionalGeneration, scores: torch.Tensor, own: torch.Tensor) -> bool:
-    """Whether the tokens with the scores `own` [T] are the best that may be written, of all scores [T, V]."""
+def are_best(model: VaswaniForConditionalGeneration, scores: torch.Tensor, token_scores: torch.Tensor) -> bool:
+    """Whether the tokens with the scores `token_scores` [T] are the best that may be written, of all scores [T, V]."""
     allowed = scores.clone()
     allowed[:, model.generation_config.suppress_tokens or []] = float("-inf")
-    return bool((allowed.max(dim=-1).values - own <= ROUNDING).all())
+    return bool((allowed.max(dim=-1).values - token_scores <= ROUNDING).all())
 
 
-def search_settings(model: VaswaniForConditionalGeneration, beams: int, alpha: float) -> GenerationConfig:
+def marian_search(model: VaswaniForConditionalGeneration, beams: int, alpha: float) -> GenerationConfig:
     config = copy.deepcopy(model.generation_config)
     config.num_beams = beams
     if beams > 1:

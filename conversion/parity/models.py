@@ -26,7 +26,7 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
     }
     logits = reference(**inputs, use_cache=False).logits
     parity = compare(model, {**inputs, "decoder_attention_mask": target_mask}, logits, against)
-    search, verdicts = search_settings(model, min(longest, 16)), Verdicts()
+    search, verdicts = beam_search_config(model, min(longest, 16)), Verdicts()
     ours, original = (m.generate(source, attention_mask=mask, generation_config=search) for m in (model, reference))
     for row in range(len(source)):
         sentence = {"input_ids": source[row, None], "attention_mask": mask[row, None]}
@@ -34,7 +34,7 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
     return parity.with_translations(verdicts)
 
 
-def search_settings(model: VaswaniForConditionalGeneration, length: int) -> GenerationConfig:
+def beam_search_config(model: VaswaniForConditionalGeneration, length: int) -> GenerationConfig:
     """4 beams, padding excluded."""
     config = model.config
     return GenerationConfig(

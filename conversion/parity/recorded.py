@@ -47,10 +47,10 @@ def compare_recorded(
     inputs, scores, log_probs = read_reference(arrays)
     parity = compare(model, inputs, scores, str(recorded.get("peer", arrays)), log_probs)
     try:
-        verdicts, others = compare_searches(model, inputs, recorded.get("generate") or {}, tokens)
+        verdicts, not_compared = compare_searches(model, inputs, recorded.get("generate") or {}, tokens)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         raise ConversionError(f"{record} does not hold translations as a reference does: {error}") from error
-    return parity.with_translations(verdicts, others)
+    return parity.with_translations(verdicts, not_compared)
 
 
 def read_reference(path: Path) -> tuple[dict[str, torch.Tensor], torch.Tensor, bool]:
@@ -86,15 +86,17 @@ def compare_searches(
         # How greedy search ranks does not matter.
         known = settings is not None and (settings["beams"] is None or (settings["kind"] or "lenpen") in OFFSETS)
         complete = all(isinstance(hypotheses, list) and hypotheses for hypotheses in sentences)
-        recorded = [[ids_of(h, ids) for h in hypotheses] for hypotheses in sentences] if known and complete else []
+        recorded = (
+            [[hypothesis_ids(h, ids) for h in hypotheses] for hypotheses in sentences] if known and complete else []
+        )
         if not recorded or None in (hypotheses[0] for hypotheses in recorded):
             not_compared.append(name)
             continue
-        verdicts += compare_search(model, inputs, recorded, search_settings(model, settings, recorded))
+        verdicts += compare_search(model, inputs, recorded, recorded_search(model, settings, recorded))
     return verdicts, tuple(not_compared)
 
 
-def search_settings(model: VaswaniForConditionalGeneration, name: re.Match, recorded: list) -> GenerationConfig:
+def recorded_search(model: VaswaniForConditionalGeneration, name: re.Match, recorded: list) -> GenerationConfig:
     """The search that a record's name describes. What the name does not say, such as a limit, is unset."""
     config = copy.deepcopy(model.generation_config)
     config.update(max_length=None, forced_eos_token_id=None)
@@ -112,7 +114,7 @@ def compare_search(
     model: VaswaniForConditionalGeneration, inputs: Mapping[str, torch.Tensor], recorded: list, config: GenerationConfig
 ) -> Verdicts:
     """`recorded` holds the ids of all hypotheses of each sentence, the best first."""
-    own = model.generation_config
+    saved_config = model.generation_config
     try:
         model.generation_config = copy.deepcopy(config)  # generate fills what is unset from here
         translations = model.generate(
@@ -128,10 +130,10 @@ def compare_search(
             verdicts[judge(model, source, ours[1:], original, config)] += 1
         return verdicts
     finally:
-        model.generation_config = own
+        model.generation_config = saved_config
 
 
-def ids_of(hypothesis: Mapping, numbers: Mapping[str, int]) -> list[int] | None:
+def hypothesis_ids(hypothesis: Mapping, numbers: Mapping[str, int]) -> list[int] | None:
     """The ids of a recorded hypothesis; None if it has none, or tokens that are not in the vocabulary."""
     if "ids" in hypothesis or not numbers:
         return hypothesis.get("ids")

@@ -125,7 +125,7 @@ def check_shapes(model: VaswaniForConditionalGeneration, inputs: Mapping[str, to
     if len(inputs["input_ids"]) != len(inputs["decoder_input_ids"]):
         problems.append("different numbers of sources and targets")
     if problems:
-        raise ConversionError.of("The reference belongs to another model", problems)
+        raise ConversionError.from_problems("The reference belongs to another model", problems)
 
 
 def check_it_runs(model: VaswaniForConditionalGeneration):

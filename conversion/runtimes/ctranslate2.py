@@ -39,7 +39,7 @@ from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import exported_folder, folder_of, load, snippet
+from .exports import checkpoint_folder, exported_folder, load, snippet
 
 
 # The largest mean difference between the log-probabilities of a quantised model and ours.
@@ -101,7 +101,7 @@ def read_vocabulary_map(checkpoint: str, converter: VaswaniConverter) -> str | N
     Raises:
         ConversionError: the shortlist is damaged, or of another model.
     """
-    folder, config = folder_of(checkpoint), converter.model.config
+    folder, config = checkpoint_folder(checkpoint), converter.model.config
     if not (folder / SHORTLIST_FILE).is_file():
         return None
     try:

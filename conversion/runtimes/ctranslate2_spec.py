@@ -45,7 +45,7 @@ class VaswaniConverter(Converter):
     ):
         refuse_what_it_lacks(model.config, tokenizer)
         self.model, self.tokenizer, self.positions = model, tokenizer, positions
-        self.source_tokens, self.target_tokens = vocabularies(tokenizer, model.config)
+        self.source_tokens, self.target_tokens = tokens_by_id(tokenizer, model.config)
 
     def _load(self) -> transformer_spec.TransformerSpec:
         model, config = self.model, self.model.config
@@ -105,10 +105,10 @@ def refuse_what_it_lacks(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBa
     if tokenizer is None:
         options.refuse("no tokenizer, from which CTranslate2's vocabulary is written")
     if options.problems:
-        raise ConversionError.of("CTranslate2 cannot represent this model", options.problems, 99)
+        raise ConversionError.from_problems("CTranslate2 cannot represent this model", options.problems, 99)
 
 
-def vocabularies(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> tuple[list[str], list[str]]:
+def tokens_by_id(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> tuple[list[str], list[str]]:
     """The tokens of source and target in the order of their ids, as `tokenizer(text).tokens()` has them.
 
     Raises:

@@ -40,7 +40,7 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
     Raises:
         ConversionError: it does not exist, is another kind of model, lacks weights, or is damaged.
     """
-    folder = folder_of(checkpoint)
+    folder = checkpoint_folder(checkpoint)
     check_kind(folder, checkpoint)
     try:
         model, report = VaswaniForConditionalGeneration.from_pretrained(
@@ -51,7 +51,7 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
     except Exception as error:  # a damaged file can lead to almost any error
         raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
-        raise ConversionError.of(f"{checkpoint} lacks weights", missing)
+        raise ConversionError.from_problems(f"{checkpoint} lacks weights", missing)
     if getattr(model, "is_quantized", False):
         model = model.dequantize(torch.float32)
     if not (folder / "tokenizer_config.json").is_file():
@@ -76,7 +76,7 @@ def check_kind(folder: Path, checkpoint: str):
         raise ConversionError(f"{checkpoint} is a {shown(kind)} model, not a vaswani one: convert it first.")
 
 
-def folder_of(checkpoint: str) -> Path:
+def checkpoint_folder(checkpoint: str) -> Path:
     """The folder of a checkpoint; of a Hub id, where it was downloaded to.
 
     Raises:
@@ -108,7 +108,7 @@ def exported_folder(
         yield folder
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
-        card = folder_of(checkpoint) / "README.md"
+        card = checkpoint_folder(checkpoint) / "README.md"
         if card.is_file():
             (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
 

@@ -90,7 +90,7 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
         options.refuse("zero_pad_embedding=True, while the padding row, which the softmax shares, is not zero")
     if options.problems:
-        raise ConversionError.of("MarianMTModel cannot represent this model", options.problems, 99)
+        raise ConversionError.from_problems("MarianMTModel cannot represent this model", options.problems, 99)
     return MarianConfig(
         vocab_size=ours.vocab_size,
         decoder_vocab_size=ours.decoder_vocab_size,

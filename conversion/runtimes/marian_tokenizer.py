@@ -25,7 +25,7 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
     if None in models or any(name.startswith("moses") or name == "escape" for name in settings):
         return False
     ids = [
-        vocabulary(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
+        known_ids(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
     ]
     if not {tokenizer.eos_token, tokenizer.unk_token, tokenizer.pad_token} <= ids[0].keys() & ids[1].keys():
         return False
@@ -47,7 +47,7 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
     return True
 
 
-def vocabulary(side: Tokenizer, known: int | None) -> dict[str, int]:
+def known_ids(side: Tokenizer, known: int | None) -> dict[str, int]:
     """The ids that the model knows. Tokens that are not pieces begin with a space; see `segmentation.sentencepiece`."""
     ids = sorted(side.get_vocab().items(), key=lambda item: item[1])
     return {token.removeprefix(" "): i for token, i in ids if known is None or i < known}

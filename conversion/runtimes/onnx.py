@@ -42,7 +42,7 @@ from .exports import exported_folder, load, snippet
 from .onnx_graphs import DECODER, DECODER_WITH_PAST, ENCODER, write_graphs
 
 
-SHORTEST = 12
+MIN_POSITIONS = 12
 EXAMPLE = """
 encoder, decoder = (onnxruntime.InferenceSession(f"{{folder}}/{{name}}_model.onnx") for name in ("encoder", "decoder"))
 
@@ -102,10 +102,11 @@ def refuse_what_it_lacks(config: VaswaniConfig):
     options = Options(config.to_dict(), "model")
     if config.decoder_start_token_id is None:
         options.refuse("decoder_start_token_id=None (supported: one token)")
-    if config.position_encoding == "learned" and config.max_position_embeddings - config.position_offset < SHORTEST:
-        options.refuse(f"positions for fewer than {SHORTEST} tokens, which the export is compared with")
+    learned = config.position_encoding == "learned"
+    if learned and config.max_position_embeddings - config.position_offset < MIN_POSITIONS:
+        options.refuse(f"positions for fewer than {MIN_POSITIONS} tokens, which the export is compared with")
     if options.problems:
-        raise ConversionError.of("This model cannot be exported to ONNX", options.problems, 99)
+        raise ConversionError.from_problems("This model cannot be exported to ONNX", options.problems, 99)
 
 
 def sessions(folder: Path) -> list[onnxruntime.InferenceSession]:

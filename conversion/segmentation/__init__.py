@@ -21,7 +21,7 @@ from .byte_pairs import subword_nmt
 from .sentencepiece import sentencepiece
 from .tensor2tensor import t2t_subwords, t2t_vocabulary
 from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary
-from .words import characters, mark_of, words
+from .words import characters, separator_mark, words
 
 
 __all__ = [
@@ -76,7 +76,7 @@ def choose(
     if spm is not None:
         return sentencepiece(spm, source, target, only_in_vocabulary=only_in_vocabulary, **settings)
     # Each side is joined by the mark of its own vocabulary.
-    marks = mark_of(source, separator or "@@"), mark_of(target, separator or "@@")
+    marks = separator_mark(source, separator or "@@"), separator_mark(target, separator or "@@")
     tokenizer = words(source, target, separator=marks, **settings)
     if any(marks):
         option = "--spm" if SPACE in marks else "--codes"

@@ -9,7 +9,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from ..files.text import read_lines
 from ..options import ConversionError
-from .vocabulary import ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, misfit
+from .vocabulary import ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
 
 
 def subword_nmt(
@@ -48,7 +48,9 @@ def subword_nmt(
             )
         built = byte_pairs(merges, vocabulary, separator, lowercase)
         end = SYMBOL_OF_END if merges.end_is_symbol else END_OF_WORD
-        differences.extend(misfit(path, built, {(a + b).replace(END_OF_WORD, end) for a, b in merges.pairs}))
+        differences.extend(
+            vocabulary_mismatch(path, built, {(a + b).replace(END_OF_WORD, end) for a, b in merges.pairs})
+        )
         if moses is None:
             differences.append(
                 "White space other than spaces and line ends is an unknown piece at the end of a word; toolkits drop "
@@ -157,7 +159,9 @@ def byte_pairs(codes: Codes, vocabulary: Vocabulary, separator: str, lowercase: 
     suffix = {} if codes.end_is_symbol else {"end_of_word_suffix": end}
     tokenizer = Tokenizer(models.BPE(vocab=names, merges=merges, unk_token=unk, **suffix))
     keeps_spaces = separator in vocabulary.tokens
-    tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + normalizing(codes.end_is_symbol, keeps_spaces))
+    tokenizer.normalizer = normalizers.Sequence(
+        lower(lowercase) + byte_pair_normalizers(codes.end_is_symbol, keeps_spaces)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[ \r\n]+"), "removed")
     steps = [decoders.Replace(Regex(f"{re.escape(end)}\\z"), " "), decoders.Fuse(), decoders.Replace(Regex(r" \z"), "")]
     if keeps_spaces:
@@ -174,7 +178,7 @@ def with_ends(merges: list[tuple[str, str]], names: list[str], end: str) -> list
     return list(dict.fromkeys(merges + ends))
 
 
-def normalizing(end_is_symbol: bool, keeps_spaces: bool) -> list:
+def byte_pair_normalizers(end_is_symbol: bool, keeps_spaces: bool) -> list:
     """Removes words of other white space only, and writes the end of version 0.1 after each word."""
     letter, space = r"[^ \r\n]", r"[ \r\n]"
     steps = [normalizers.Replace(Regex(rf"(?<!{letter})\s+(?!{letter})"), " ")]

@@ -73,7 +73,7 @@ def tokenizer(
         for step, known in STEPS.items()
         if names[step] not in known
     ]:
-        raise ConversionError.of(
+        raise ConversionError.from_problems(
             "This model's segmentation is not supported (without dict.*.txt it converts without a tokenizer)", wrong
         )
     around = None

@@ -30,7 +30,7 @@ class Texts:
     in_pieces: bool  # version 1 expects segmented texts, and so knows no file
 
     @classmethod
-    def of(cls, config: Options, side: str) -> "Texts":
+    def from_options(cls, config: Options, side: str) -> "Texts":
         """Those of "src" or "trg". Version 1 has one group of settings for both."""
         values = config.take(f"data.{side}")
         in_pieces = not isinstance(values, dict)
@@ -55,27 +55,27 @@ def tokenizer(
     spm: Path | None,
 ) -> ConvertedTokenizer:  # fmt: skip
     """The segmentation that `data` describes. `codes` and `spm` are files outside of `folder`."""
-    one, other = texts
+    source, target = texts
     if not all(vocabularies):
         return ConvertedTokenizer(None, ["there is none, because src_vocab.txt or trg_vocab.txt is missing."])
-    if (one.level, one.kind, one.separator) != (other.level, other.kind, other.separator):
+    if (source.level, source.kind, source.separator) != (target.level, target.kind, target.separator):
         return ConvertedTokenizer(None, ["there is none, because source and target are segmented by different means."])
     sides = [Vocabulary(tokens, **specials.ids()) for tokens in vocabularies]
-    settings: dict[str, Any] = dict(lowercase=one.lowercase, moses=moses_settings(texts))
+    settings: dict[str, Any] = dict(lowercase=source.lowercase, moses=moses_settings(texts))
     files = tuple(beside(folder, side.file) for side in texts)
-    if one.level == "char":
-        tokenizer = characters(*sides, space=" " if one.in_pieces else SPACE, **settings)
-    elif one.level == "word":
+    if source.level == "char":
+        tokenizer = characters(*sides, space=" " if source.in_pieces else SPACE, **settings)
+    elif source.level == "word":
         tokenizer = words(*sides, **settings)
     else:
         if codes is None and spm is None and None not in files:
-            codes, spm = (files if one.kind == kind else None for kind in ("subword-nmt", "sentencepiece"))
-        option = "--spm" if one.kind == "sentencepiece" else "--codes"
-        settings |= dict(separator=one.separator, only_in_vocabulary=not one.in_pieces)
-        settings["advice"] = f"Pass {option} FILE, the file of its {one.kind}, to segment it here."
+            codes, spm = (files if source.kind == kind else None for kind in ("subword-nmt", "sentencepiece"))
+        option = "--spm" if source.kind == "sentencepiece" else "--codes"
+        settings |= dict(separator=source.separator, only_in_vocabulary=not source.in_pieces)
+        settings["advice"] = f"Pass {option} FILE, the file of its {source.kind}, to segment it here."
         tokenizer = choose(*sides, None if spm else codes, spm, **settings)
-    tokenizer.differences += normalizing(tokenizer.tokenizer, one)
-    if (one.lowercase, one.normalize) != (other.lowercase, other.normalize):
+    tokenizer.differences += add_normalization(tokenizer.tokenizer, source)
+    if (source.lowercase, source.normalize) != (target.lowercase, target.normalize):
         tokenizer.differences.append("Target texts are prepared with the source's settings lowercase and normalize.")
     return tokenizer
 
@@ -88,7 +88,7 @@ def moses_settings(texts: list[Texts]) -> MosesSettings | None:
     return MosesSettings(*(side.language if side.moses else "" for side in texts), normalize=texts[0].normalize)
 
 
-def normalizing(tokenizer: VaswaniTokenizer | PreTrainedTokenizerFast, texts: Texts) -> list[str]:
+def add_normalization(tokenizer: VaswaniTokenizer | PreTrainedTokenizerFast, texts: Texts) -> list[str]:
     """Adds JoeyNMT's `normalize` to a tokenizer, and returns what that leaves out."""
     if not texts.normalize:
         return []

@@ -29,8 +29,8 @@ def transforms(options: Options) -> list[str]:
     names = list(map(str, names))
     corpora = options.take("data", {})
     for corpus in corpora.values() if isinstance(corpora, dict) else []:
-        own = corpus.get("transforms") if isinstance(corpus, dict) else None
-        names += map(str, own if isinstance(own, list | tuple) else [])
+        recorded = corpus.get("transforms") if isinstance(corpus, dict) else None
+        names += map(str, recorded if isinstance(recorded, list | tuple) else [])
     return list(dict.fromkeys(names))
 
 
@@ -52,20 +52,21 @@ def tokenizer(
         tokenizer.differences.append(f"Input must already be segmented. {SEGMENTERS[tool]}")
     if restricted:
         tokenizer.differences.append("Pieces are limited to the model's vocabulary, not to the file used in training.")
-    if others := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
-        tokenizer.differences.append(f"Training also applied {', '.join(others)} to texts, which is not done here.")
+    if unsupported := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
+        tokenizer.differences.append(f"Training also applied {', '.join(unsupported)} to texts; this is not done here.")
     return tokenizer
 
 
 def vocabularies(source: list[str], target: list[str]) -> tuple[Vocabulary, Vocabulary] | None:
     """Source and target; None if their special tokens have different ids."""
     special = {name: target.index(token) for name, token in SPECIAL.items() if token in target}
-    own = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
-    if "eos" not in own:  # version 2 with two vocabularies
-        own = {"eos": None} | {name: i for name, i in own.items() if special.get(name) == i}
-    elif own != special:
+    source_special = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
+    if "eos" not in source_special:  # version 2 with two vocabularies
+        shared = {name: i for name, i in source_special.items() if special.get(name) == i}
+        source_special = {"eos": None} | shared
+    elif source_special != special:
         return None
-    return Vocabulary(source, **own, after=()), Vocabulary(target, **special)
+    return Vocabulary(source, **source_special, after=()), Vocabulary(target, **special)
 
 
 def subword_models(folder: Path, options: Options) -> tuple[Path, Path] | None:

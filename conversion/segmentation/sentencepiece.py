@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from ..files.folders import regular
 from ..options import ConversionError
-from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, misfit
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
 
 
 # The types of pieces in a model.
@@ -38,9 +38,10 @@ def sentencepiece(
     def side(path: Path, vocabulary: Vocabulary) -> Side:
         if vocabulary.unk is None:
             raise ConversionError(f"The vocabulary for {path.name} has no unknown token, which SentencePiece needs.")
-        pieces = Pieces.read(path)
+        pieces = Pieces.from_file(path)
         built = pieces.side(vocabulary, only_in_vocabulary, lowercase)
-        differences.extend(misfit(path, built, {piece for piece, kind in pieces.types.items() if kind == NORMAL}))
+        normal = {piece for piece, kind in pieces.types.items() if kind == NORMAL}
+        differences.extend(vocabulary_mismatch(path, built, normal))
         differences.extend(f"{path.name}: {difference}" for difference in pieces.differences)
         return built
 
@@ -60,7 +61,7 @@ class Pieces:
             self.differences.append("SentencePiece also replaces characters when it decodes, by a table of its own.")
 
     @classmethod
-    def read(cls, path: Path) -> "Pieces":
+    def from_file(cls, path: Path) -> "Pieces":
         try:
             from sentencepiece import sentencepiece_model_pb2
         except ImportError:
@@ -87,8 +88,8 @@ class Pieces:
         byte_fallback = BYTE in types.values()
         if byte_fallback:
             self.differences.append("Bytes that are not UTF-8 may be decoded to more replacement characters.")
-        surfaces = {} if byte_fallback else surfaces_of(vocabulary, used, literal)
-        names = self.names(vocabulary, used, codes, literal)
+        surfaces = {} if byte_fallback else unknown_surfaces(vocabulary, used, literal)
+        names = self.token_ids(vocabulary, used, codes, literal)
         if self.unigram:
             model = models.Unigram(self.unigram_scores(names, used), vocabulary.unk, byte_fallback)
         else:
@@ -96,7 +97,7 @@ class Pieces:
             unused = [piece for piece, kind in types.items() if kind == UNUSED] if only_in_vocabulary else []
             self.note_missing(surfaces, unused)
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizing())
+        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizer_steps())
         unsplit = literal | {piece for piece, kind in used.items() if kind == BYTE}
         if splits := self.splitting(unsplit - codes, used):
             tokenizer.pre_tokenizer = splits
@@ -113,7 +114,7 @@ class Pieces:
         }
 
     @staticmethod
-    def names(vocabulary: Vocabulary, used: dict[str, int], codes: set[str], literal: set[str]) -> dict[str, int]:
+    def token_ids(vocabulary: Vocabulary, used: dict[str, int], codes: set[str], literal: set[str]) -> dict[str, int]:
         """Ids of the vocabulary's tokens, and after them of the pieces that it lacks.
 
         A token that is not a piece begins with a space: when it is looked up, no text has spaces any more.
@@ -173,7 +174,7 @@ class Pieces:
                 "the way to longer ones."
             )
 
-    def normalizing(self) -> list:
+    def normalizer_steps(self) -> list:
         """SentencePiece's own order: its table of characters, then spaces."""
         spec, steps = self.normalizer, []
         if spec.precompiled_charsmap:
@@ -226,7 +227,7 @@ class Pieces:
         return decoders.Sequence(steps)
 
 
-def surfaces_of(vocabulary: Vocabulary, used: dict[str, int], literal: set[str]) -> dict[str, int]:
+def unknown_surfaces(vocabulary: Vocabulary, used: dict[str, int], literal: set[str]) -> dict[str, int]:
     """Entries of the vocabulary that consist of unknown characters: toolkits look them up by their spelling."""
     return {
         token: i

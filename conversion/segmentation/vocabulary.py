@@ -124,13 +124,13 @@ def assemble(
     target = (source if target is None else target).as_target()
     check_special(source, target)
     source_side = with_special_tokens(side(means[0], source), source)
-    one = means[0] == means[1] and tuple(source.tokens) == tuple(target.tokens) and source.ends == target.ends
-    target_side = None if one else with_special_tokens(side(means[1], target), target)
+    shared = means[0] == means[1] and tuple(source.tokens) == tuple(target.tokens) and source.ends == target.ends
+    target_side = None if shared else with_special_tokens(side(means[1], target), target)
     names = {name: source.tokens[i] for name, i in source.special.items()}
     options = dict(names, padding_side="right", clean_up_tokenization_spaces=False, split_special_tokens=True)
     options["model_input_names"] = ["input_ids", "attention_mask"]
     differences = list(dict.fromkeys(differences))
-    if one and source_side.complete and moses is None and not settings:
+    if shared and source_side.complete and moses is None and not settings:
         return ConvertedTokenizer(
             PreTrainedTokenizerFast(tokenizer_object=source_side.tokenizer, **options), differences
         )
@@ -155,7 +155,7 @@ def check_special(source: Vocabulary, target: Vocabulary):
         or source.tokens[source.special[name]] != target.tokens[target.special[name]]
     ]
     if wrong:
-        raise ConversionError.of("The special tokens of the two vocabularies differ", wrong)
+        raise ConversionError.from_problems("The special tokens of the two vocabularies differ", wrong)
 
 
 def with_special_tokens(side: Side, vocabulary: Vocabulary) -> Side:
@@ -179,7 +179,7 @@ def lower(lowercase: bool) -> list:
     return [normalizers.Replace(Regex(r"(?<=\p{L})\u03A3(?!\p{L})"), "\u03c2"), normalizers.Lowercase()]
 
 
-def misfit(path: Path, side: Side, pieces: set[str]) -> list[str]:
+def vocabulary_mismatch(path: Path, side: Side, pieces: set[str]) -> list[str]:
     """A warning if most pieces of a segmentation file are not in the vocabulary."""
     ids = [side.tokenizer.token_to_id(piece) for piece in pieces]
     known = sum(i is not None and i < side.known for i in ids)

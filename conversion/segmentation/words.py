@@ -43,7 +43,7 @@ def words(
     return assemble(side, marks, source, target, differences, moses)
 
 
-def mark_of(vocabulary: Vocabulary, separator: str) -> str | None:
+def separator_mark(vocabulary: Vocabulary, separator: str) -> str | None:
     """The mark by which a vocabulary's pieces of words can be told: subword-nmt's or SentencePiece's, if any."""
     special = {vocabulary.tokens[i] for i in vocabulary.special.values()}
     tokens = [token for token in vocabulary.tokens if token not in special]

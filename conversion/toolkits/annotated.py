@@ -114,7 +114,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     missing = [name for name, matrix in zip(names, matrices, strict=True) if matrix is None or matrix.dim() != 2]
     if missing := missing + [name for name in POSITIONS if name not in tensors]:
         missing = [name.replace("_embed.1.weight", "_embed.1.pe") for name in missing]
-        raise ConversionError.of("This is not a state dict of the Annotated Transformer; it lacks", missing)
+        raise ConversionError.from_problems("This is not a state dict of the Annotated Transformer; it lacks", missing)
     source, target, softmax, inner = matrices
     positions = recognise([tensors[name] for name in POSITIONS], source.shape[1])
     return options.config(

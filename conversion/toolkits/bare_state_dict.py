@@ -65,7 +65,7 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
     if not isinstance(saved, dict) or not saved:
         raise ConversionError(f"{path} does not hold a state dict.")
     if wrong := [str(name) for name, value in saved.items() if not isinstance(value, torch.Tensor)]:
-        raise ConversionError.of(f"{path} does not hold a state dict; these entries are not tensors", wrong)
+        raise ConversionError.from_problems(f"{path} does not hold a state dict; these entries are not tensors", wrong)
     tensors = {str(name): tensor for name, tensor in saved.items()}
     while prefix := next((p for p in PREFIXES if all(name.startswith(p) for name in tensors)), None):
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
@@ -122,7 +122,7 @@ def read_object(path: Path) -> dict:
 def converted(path: Path, options: Options, config: VaswaniConfig, weights: Mapping[str, torch.Tensor]) -> Converted:
     """With a tokenizer if the vocabularies are beside the state dict."""
     sides, tokenizer = read_tokenizer(path.parent, options, config)
-    return Converted.of(
+    return Converted.from_checkpoint(
         options.toolkit,
         config,
         weights,
@@ -145,7 +145,7 @@ def read_tokenizer(
     files = {field: beside(folder, options.values[field]) for field in TEXT_FILES}
     lost = {field: options.values[field] for field, file in files.items() if file is None}
     if named := [f"{field}={name!r}" for field, name in lost.items() if name not in (None, TEXT_FILES[field])]:
-        raise ConversionError.of(f"description.json names files that are not in {folder}", named)
+        raise ConversionError.from_problems(f"description.json names files that are not in {folder}", named)
     if lost.keys() - {"codes"}:
         return [], None
     special = {"pad": config.pad_token_id, "eos": config.eos_token_id, "bos": config.bos_token_id}
@@ -155,7 +155,7 @@ def read_tokenizer(
         tokens = read_lines(files[field])
         check_count(files[field], tokens, size)
         if wrong := [name for name, i in special.items() if i is not None and not 0 <= i < size]:
-            raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
+            raise ConversionError.from_problems("description.json: these ids are outside the vocabulary", wrong)
         before = () if config.bos_token_id is None else (config.bos_token_id,)
         sides.append(Vocabulary(tokens, **special, before=before))
     advice = "Put subword-nmt's bpe.codes beside the state dict to segment it here."

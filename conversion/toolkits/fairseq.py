@@ -125,7 +125,7 @@ def convert(
     pair = recorded if languages is None else tuple(languages)
     # The files of the vocabularies are named by the languages that the model was trained with.
     vocabularies = read_vocabularies(path.parent, pair if None in recorded else recorded, config)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "fairseq",
         config,
         WEIGHTS.read(tensors, config),

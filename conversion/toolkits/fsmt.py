@@ -12,16 +12,16 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted
 from ..files.hf_folder import (
-    facts_of,
-    folder_of,
     languages,
     load_reference,
     load_tokenizer,
-    own_config,
+    local_folder,
+    origin_facts,
     read_generation,
     read_weights,
     tokens_in_order,
     weight_files,
+    with_defaults,
 )
 from ..files.text import read_json_object
 from ..mapping import Table
@@ -60,7 +60,7 @@ TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
     """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer."""
-    folder = folder_of(source)
+    folder = local_folder(source)
     options = Options(read_json_object(folder / "config.json"), "FSMT")
     tensors = read_weights(folder, unsafe)
     config = read_config(options, tensors)
@@ -68,12 +68,12 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
     for name in (OUTPUT, SOURCE):  # files, facebook's among them, store a tied matrix once
         if TARGET in tensors:
             tensors.setdefault(name, tensors[TARGET])
-    facts, tokenizer = facts_of(source, folder), None
+    facts, tokenizer = origin_facts(source, folder), None
     if original := load_tokenizer(FSMTTokenizer, folder, TOKENIZER):
         tokenizer = read_tokenizer(original, folder, config)
         facts |= languages(original.src_lang, original.tgt_lang)
     defaults = FSMTForConditionalGeneration.config_class().to_dict()  # of search, too
-    return Converted.of(
+    return Converted.from_checkpoint(
         "transformers' FSMT",
         config,
         WEIGHTS.read(tensors, config),
@@ -87,15 +87,15 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
 def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> VaswaniConfig:
     options.only("model_type", "fsmt")
     options.finish()
-    own = own_config(FSMTForConditionalGeneration.config_class, options)
-    pad, tied = own.take("pad_token_id"), own.take("tie_word_embeddings")
+    hf_options = with_defaults(FSMTForConditionalGeneration.config_class, options)
+    pad, tied = hf_options.take("pad_token_id"), hf_options.take("tie_word_embeddings")
     if not isinstance(pad, int):
-        own.refuse(f"pad_token_id={pad!r} (supported: an id, after which the positions begin)")
-        own.finish()
+        hf_options.refuse(f"pad_token_id={pad!r} (supported: an id, after which the positions begin)")
+        hf_options.finish()
     if not tied and SOURCE not in tensors:
-        own.refuse("no embedding of the source, while tie_word_embeddings is off")
-    return own.config(
-        **OPTIONS.read(own),
+        hf_options.refuse("no embedding of the source, while tie_word_embeddings is off")
+    return hf_options.config(
+        **OPTIONS.read(hf_options),
         position_offset=pad + 1,
         share_embeddings="all" if tied else "target" if OUTPUT not in tensors else "none",
     )
@@ -126,7 +126,7 @@ def vocabulary(original: FSMTTokenizer, ids: Mapping[str, int], size: int) -> Vo
     """Under subword-nmt's names: here the last piece of a word is marked, `ab</w>`, there all others are, `ab@@`."""
     special = {name: str(getattr(original, name)) for name in ("sep_token", "unk_token", "pad_token", "bos_token")}
     if missing := [token for token in special.values() if token not in ids]:
-        raise ConversionError.of("A vocabulary lacks tokens", missing)
+        raise ConversionError.from_problems("A vocabulary lacks tokens", missing)
     renamed = {}
     for token, i in ids.items():
         ends_word = token.endswith("</w>") or token in special.values()
@@ -141,7 +141,7 @@ def spelling(piece: str) -> str:
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
     """Against transformers' own model, on random sentences."""
-    loaded = load_reference(FSMTForConditionalGeneration, folder_of(source))
+    loaded = load_reference(FSMTForConditionalGeneration, local_folder(source))
     if loaded is None:
         return None
     reference, info = loaded

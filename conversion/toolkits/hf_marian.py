@@ -1,7 +1,7 @@
 """transformers' MarianMTModel, such as Helsinki-NLP's models on the Hugging Face Hub.
 
 This is the model as transformers runs it, not as Marian trained it: position frequencies are 10000^(-i / (d/2)), and
-LayerNorm's eps is 1e-5. The converter `marian` keeps Marian's own.
+LayerNorm's eps is 1e-5. The converter `marian` keeps Marian's own values.
 
 Search follows the folder's settings. Padding is never produced, and its probability goes to the other tokens, as
 `bad_words_ids` and `renormalize_logits` say in the settings of models on the Hub.
@@ -20,16 +20,16 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from ..converted import Converted
 from ..files.folders import pair
 from ..files.hf_folder import (
-    facts_of,
-    folder_of,
     languages,
     load_reference,
     load_tokenizer,
-    own_config,
+    local_folder,
+    origin_facts,
     read_generation,
     read_weights,
     tokens_in_order,
     weight_files,
+    with_defaults,
 )
 from ..files.text import read_json_object
 from ..mapping import Table
@@ -70,16 +70,16 @@ TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
     """A folder of `MarianMTModel.save_pretrained`, or a repository id; with its tokenizer."""
-    folder = folder_of(source)
+    folder = local_folder(source)
     values = read_json_object(folder / "config.json")
     config = read_config(Options(values, "MarianMTModel"))
     tensors = untied(read_weights(folder, unsafe), config)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)
-    facts, tokenizer = facts_of(source, folder), None
+    facts, tokenizer = origin_facts(source, folder), None
     if original := load_tokenizer(MarianTokenizer, folder, TOKENIZER):
         tokenizer = read_tokenizer(original, folder, config)
         facts |= languages(original.source_lang, original.target_lang)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "transformers' Marian",
         config,
         WEIGHTS.read(tensors, config),
@@ -98,11 +98,11 @@ def read_config(options: Options) -> VaswaniConfig:
     options.off(*MUST_BE_OFF)
     options.only("static_position_embeddings", True, default=True)
     options.finish()
-    own = own_config(MarianMTModel.config_class, options)
-    shared, tied = own.take("share_encoder_decoder_embeddings"), own.take("tie_word_embeddings")
-    return own.config(
-        **OPTIONS.read(own),
-        decoder_vocab_size=own.take("vocab_size" if shared else "decoder_vocab_size"),
+    hf_options = with_defaults(MarianMTModel.config_class, options)
+    shared, tied = hf_options.take("share_encoder_decoder_embeddings"), hf_options.take("tie_word_embeddings")
+    return hf_options.config(
+        **OPTIONS.read(hf_options),
+        decoder_vocab_size=hf_options.take("vocab_size" if shared else "decoder_vocab_size"),
         share_embeddings=sharing(tied and shared, tied),
     )
 
@@ -163,7 +163,7 @@ def spelling(piece: str) -> str:
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
     """Against transformers' own model, on random sentences."""
-    loaded = load_reference(MarianMTModel, folder_of(source))
+    loaded = load_reference(MarianMTModel, local_folder(source))
     if loaded is None:
         return None
     reference, _ = loaded

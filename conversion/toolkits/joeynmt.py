@@ -15,7 +15,15 @@ from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted, generation_config, language_facts
 from ..files.folders import checkpoint_in
-from ..files.joeynmt import Specials, is_version_1, load_tensors, read_config_file, read_vocabulary, steps, version
+from ..files.joeynmt import (
+    Specials,
+    is_version_1,
+    load_tensors,
+    read_config_file,
+    read_vocabulary,
+    step_number,
+    version,
+)
 from ..mapping import Table, matrices
 from ..options import ConversionError, Fields, Options, refuse_if_different, sharing, shown
 from ..positions import stored
@@ -91,28 +99,28 @@ def convert(
 ) -> Converted:
     """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere."""
     names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
-    path = checkpoint_in(source, "*.ckpt", names=names, newest=steps)
+    path = checkpoint_in(source, "*.ckpt", names=names, newest=step_number)
     file = config or path.parent / "config.yaml"
     recorded = Options(read_config_file(file), "JoeyNMT")
     tensors = load_tensors(path, unsafe)
-    specials = Specials.of(recorded)
+    specials = Specials.from_options(recorded)
     model_config = read_config(recorded, tensors, specials)
     sizes = {"src": model_config.vocab_size, "trg": model_config.decoder_vocab_size}
     vocabularies = [read_vocabulary(path.parent, recorded, side, specials, size) for side, size in sizes.items()]
-    texts = [Texts.of(recorded, side) for side in ("src", "trg")]
-    return Converted.of(
+    texts = [Texts.from_options(recorded, side) for side in ("src", "trg")]
+    return Converted.from_checkpoint(
         "joeynmt",
         model_config,
         WEIGHTS.read(tensors, model_config),
         search(recorded, model_config, specials, vocabularies[1]),
         tokenizer(path.parent, texts, vocabularies, specials, codes, spm),
         files=[path, file],
-        facts=facts_of(recorded, texts),
+        facts=recorded_facts(recorded, texts),
         target_tokens=vocabularies[1],
     )
 
 
-def facts_of(config: Options, texts: list[Texts]) -> dict[str, Any]:
+def recorded_facts(config: Options, texts: list[Texts]) -> dict[str, Any]:
     facts = {"version": config.take("joeynmt_version"), "name": config.take("name")}
     facts |= language_facts(*(side.language for side in texts))
     penalties = {name: config.take(f"testing.{name}") for name in ("repetition_penalty", "no_repeat_ngram_size")}
@@ -156,16 +164,16 @@ def refuse_other_models(config: Options):
         config.only(f"model.{stack}.type", "transformer", default="recurrent" if recurrent else "transformer")
         config.only(f"model.{stack}.alpha", 1, default=1)
         width = config.take(f"model.{stack}.hidden_size", 512)
-        config.only(f"model.{embeddings_of(stack, config)}.embeddings.embedding_dim", width, default=64)
+        config.only(f"model.{embedding_prefix(stack, config)}.embeddings.embedding_dim", width, default=64)
 
 
-def embeddings_of(stack: str, config: Options) -> str:
+def embedding_prefix(stack: str, config: Options) -> str:
     """The stack whose embeddings, and their settings, are used: tied ones are the encoder's."""
     return "encoder" if config.take("model.tied_embeddings") else stack
 
 
 def scale_embedding(config: Options) -> bool:
-    encoder, decoder = (f"model.{embeddings_of(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
+    encoder, decoder = (f"model.{embedding_prefix(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
     refuse_if_different(config, encoder, [decoder], False)
     return bool(config.take(encoder, False))
 
@@ -207,7 +215,7 @@ def final_norm(config: Options, positions: list[str], tensors: Mapping[str, torc
 
 def search(config: Options, model: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
     """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's."""
-    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
+    never = [specials.bos_id, *(tokens.index(token) for token in specials.language_tags if token in tokens)]
     shortest, longest = None, config.real("testing.max_output_length", -1)
     if not is_version_1(config):  # version 1 has neither setting
         shortest = int(config.real("testing.min_output_length", 1))

@@ -21,7 +21,7 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted, generation_config
-from ..files.marian import MarianFiles, MarianVocabulary, list_of, with_padding
+from ..files.marian import MarianFiles, MarianVocabulary, list_option, with_padding
 from ..mapping import Table, matrices, shared
 from ..options import NOT, Fields, Options, shown
 from ..parity import marian as parity
@@ -138,10 +138,10 @@ def convert(
     spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
 ) -> ConvertedMarian:  # fmt: skip
     """A model.npz, or the folder that contains it. `unsafe` changes nothing: nothing in these files is code."""
-    files = MarianFiles.read(source, vocabs)
+    files = MarianFiles.from_path(source, vocabs)
     config = read_config(files, gelu)
     rows = [len(files.tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
-    return ConvertedMarian.of(
+    return ConvertedMarian.from_checkpoint(
         "Marian",
         config,
         WEIGHTS.read(with_padding(files.tensors, config.vocab_size), config),
@@ -185,7 +185,7 @@ def read_config(files: MarianFiles, gelu: str | None) -> VaswaniConfig:
         **{field: files.training.real(name, 0.0) for field, name in TRAINING.items()},
         decoder_d_ff=options.take("transformer-decoder-dim-ffn") or None,
         activation_function=activation,
-        final_norm=steps(options, "transformer-postprocess-top") == "n",
+        final_norm=sublayer_steps(options, "transformer-postprocess-top") == "n",
         vocab_size=padding + 1,
         decoder_vocab_size=padding + 1,
         share_embeddings=shared(source, target, tensors["decoder_ff_logit_out_Wt"]),
@@ -200,12 +200,12 @@ def refuse_other_models(files: MarianFiles):
     options.only("type", "transformer")
     options.must_be(MUST_BE)
     for name, allowed in STEPS.items():
-        if steps(options, name) not in allowed:
+        if sublayer_steps(options, name) not in allowed:
             supported = ", ".join(map(repr, allowed))
             options.refuse(f"{name}={shown(options.take(name))} (supported, dropout aside: {supported})")
-    if kinds := [kind for kind in list_of(options.values, "input-types") if kind != "sequence"]:
+    if kinds := [kind for kind in list_option(options.values, "input-types") if kind != "sequence"]:
         options.refuse(f"input-types with {shown(kinds)} (supported: 'sequence')")
-    if len(sizes := list_of(options.values, "dim-vocabs")) not in (0, 2):
+    if len(sizes := list_option(options.values, "dim-vocabs")) not in (0, 2):
         options.refuse(f"{len(sizes)} vocabularies (supported: 2)")
     if "Wpos" in files.tensors:
         options.refuse("trained positions (supported: sinusoidal)")
@@ -215,7 +215,7 @@ def refuse_other_models(files: MarianFiles):
         options.refuse(f"</s> with ids {source.eos} and {target.eos} (supported: the same in both vocabularies)")
 
 
-def steps(options: Options, name: str) -> str:
+def sublayer_steps(options: Options, name: str) -> str:
     return str(options.take(name, STEPS[name][0])).replace("d", "")
 
 

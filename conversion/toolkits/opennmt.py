@@ -24,7 +24,7 @@ from ..files.opennmt import (
     all_tensors,
     load_checkpoint,
     read_vocabulary,
-    steps,
+    step_number,
     weight_files,
 )
 from ..mapping import Table
@@ -105,7 +105,7 @@ add_arguments = add_segmentation_files
 
 def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
     """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it."""
-    path = checkpoint_in(source, "*.pt", newest=steps)
+    path = checkpoint_in(source, "*.pt", newest=step_number)
     saved = load_checkpoint(path, unsafe)
     options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")
     refuse_other_models(options)
@@ -115,7 +115,7 @@ def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: 
     vocabularies = [read_vocabulary(saved["vocab"], side) for side in ("src", "tgt")]
     start = saved["vocab"].get("decoder_start_token") or options.take("decoder_start_token", BOS)
     config = read_config(options, tensors, *vocabularies, start)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "opennmt",
         config,
         WEIGHTS.read(tensors, config),

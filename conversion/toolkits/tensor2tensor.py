@@ -152,7 +152,7 @@ def convert(
         hint = choose_space(tensors, space_id)
         facts["target_space_id"] = space_id or 0
     vocabularies, tokenizer = read_tokenizer(path.parent, vocab, config, options.number("vocab_divisor", 1))
-    return Converted.of(
+    return Converted.from_checkpoint(
         "tensor2tensor",
         config,
         WEIGHTS.read({**tensors, **tables}, config),

@@ -30,7 +30,7 @@ import torch
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted
-from ..files.torch import canonical, names
+from ..files.torch import canonical, part_names
 from ..mapping import Table, count_layers, matrices, shared
 from ..options import NORM_FIRST, ConversionError, Fields, Options, shown
 from ..parity import torch as parity
@@ -116,7 +116,7 @@ def convert(source: Path, unsafe: bool = False, **given) -> Converted:
     """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "torch.nn.Transformer", DEFAULTS, **given)
-    tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), names(options))
+    tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), part_names(options))
     config = read_config(options, tensors)
     return bare_state_dict.converted(path, options, config, WEIGHTS.read(readable(tensors, config), config))
 
@@ -190,4 +190,4 @@ def compare_live(source: Path, converted: Converted, model: VaswaniForConditiona
         state = bare_state_dict.load_state_dict(bare_state_dict.find(source))
     except ConversionError:
         return None
-    return parity.compare(options.values, canonical(state, names(options)), model)
+    return parity.compare(options.values, canonical(state, part_names(options)), model)

@@ -58,7 +58,7 @@ def test_a_dictionary_that_is_a_device_is_not_read(tmp_path):
 
 @pytest.mark.parametrize("name", ["model.npz", "model.pt"])
 def test_an_archive_that_grows_beyond_measure_is_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(arrays, "HARMLESS", 2**20)
+    monkeypatch.setattr(arrays, "MIN_CHECKED_BYTES", 2**20)
     path = tmp_path / name
     if name == "model.npz":
         np.savez_compressed(path, a=np.zeros(2**20))
@@ -70,7 +70,7 @@ def test_an_archive_that_grows_beyond_measure_is_refused(tmp_path, monkeypatch, 
 
 
 def test_weights_that_are_compressed_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "HARMLESS", 0)
+    monkeypatch.setattr(arrays, "MIN_CHECKED_BYTES", 0)
     weights = np.random.default_rng(0).standard_normal(1000)
     np.savez_compressed(tmp_path / "a.npz", a=weights)
     assert (read_npz(tmp_path / "a.npz")["a"] == weights).all()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sacremoses
-from segmentation_texts import CODES, FILES, ids_of, subword_nmt_on, vocabulary
+from segmentation_texts import CODES, FILES, piece_ids, subword_nmt_on, vocabulary
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
@@ -32,8 +32,8 @@ def test_moses_comes_first_and_last(fairseq_moses):
     batch = tokenizer(MOSES_TEXTS, text_target=MOSES_TEXTS)
     for ids, moses, known in ((batch.input_ids, english, sides[0]), (batch.labels, german, sides[1])):
         words = [moses.tokenize(text, aggressive_dash_splits=True, return_str=True) for text in MOSES_TEXTS]
-        assert ids == [ids_of(bpe.segment(line).split(), known) for line in words]
-    ids = ids_of("bo@@ ma &amp; ro , 42 @-@ .".split(), sides[1])
+        assert ids == [piece_ids(bpe.segment(line).split(), known) for line in words]
+    ids = piece_ids("bo@@ ma &amp; ro , 42 @-@ .".split(), sides[1])
     pieces = [sides[1].tokens[i] for i in ids if i > 3]
     text = " ".join(pieces).replace("@@ ", "")
     assert tokenizer.decode(ids, skip_special_tokens=True) == sacremoses.MosesDetokenizer("de").detokenize(text.split())

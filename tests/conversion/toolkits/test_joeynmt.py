@@ -216,7 +216,7 @@ def with_words(folder: Path, tokens: list[str]):
     return folder
 
 
-def ids_of(converted, text: str) -> list[int]:
+def text_ids(converted, text: str) -> list[int]:
     return [i - 4 for i in converted.tokenizer(text).input_ids[:-1]]
 
 
@@ -226,21 +226,21 @@ def both(**settings) -> dict:
 
 def test_words_in_lower_case(changed):
     plain = convert(with_words(changed(**both(level="word", lowercase=False)), WORDS))
-    assert ids_of(plain, "der Hund nie") == [0, 1, -4]
+    assert text_ids(plain, "der Hund nie") == [0, 1, -4]
     lower = convert(with_words(changed(**both(level="word", lowercase=True)), WORDS))
-    assert ids_of(lower, "DER Hund") == [0, 2]
+    assert text_ids(lower, "DER Hund") == [0, 2]
     assert lower.tokenizer.decode([4, 6, 3], skip_special_tokens=True) == "der hund"
 
 
 def test_texts_are_normalized(changed):
     made = convert(with_words(changed(**both(level="word", normalize=True)), ["don't", '"', "Hund?", "2"]))
-    assert ids_of(made, " don\u2019t  \u201c Hund ? \u00b2") == [0, 1, 2, 3]
+    assert text_ids(made, " don\u2019t  \u201c Hund ? \u00b2") == [0, 1, 2, 3]
     assert any("spaces before" in difference for difference in made.facts["tokenizer_differences"])
 
 
 def test_characters(changed):
     made = convert(with_words(changed(**both(level="char")), ["a", "b", "\u2581", "ab"]))
-    assert ids_of(made, "ab aX") == [0, 1, 2, 0, -4]
+    assert text_ids(made, "ab aX") == [0, 1, 2, 0, -4]
     assert made.tokenizer.decode([4, 5, 6, 4, 3], skip_special_tokens=True) == "ab a"
 
 
@@ -248,19 +248,19 @@ def test_codes_of_subword_nmt(changed, tmp_path):
     folder = with_words(changed(**both(tokenizer_type="subword-nmt", tokenizer_cfg={"codes": "x/y.codes"})), WORDS)
     without = convert(folder)
     assert "Pass --codes FILE" in " ".join(without.facts["tokenizer_differences"])
-    assert ids_of(without, "ab@@ c der") == [4, 5, 0]
+    assert text_ids(without, "ab@@ c der") == [4, 5, 0]
     assert without.tokenizer.decode([8, 9, 4, 3], skip_special_tokens=True) == "abc der"
     (folder / "y.codes").write_text("#version: 0.2\na b\nd e\nde r</w>\n", encoding="utf-8")
     beside = convert(folder)
-    assert ids_of(beside, "abc der") == [4, 5, 0]
+    assert text_ids(beside, "abc der") == [4, 5, 0]
     shutil.move(folder / "y.codes", tmp_path / "y.codes")
-    assert ids_of(convert(folder, codes=tmp_path / "y.codes"), "abc der") == [4, 5, 0]
+    assert text_ids(convert(folder, codes=tmp_path / "y.codes"), "abc der") == [4, 5, 0]
 
 
 def test_moses(changed):
     settings = both(level="word", tokenizer_cfg={"pretokenizer": "moses"}, lang="en")
     made = convert(with_words(changed(**settings), ["der", "Hund", "?", "&apos;s"]))
-    assert ids_of(made, "der Hund's?") == [0, 1, 3, 2]
+    assert text_ids(made, "der Hund's?") == [0, 1, 3, 2]
     assert made.tokenizer.decode([4, 5, 7, 6, 3], skip_special_tokens=True) == "der Hund's?"
 
 
