@@ -1,4 +1,4 @@
-"""The card (README.md) of a checkpoint: a converted one's, from its records; an exported one's, with its own start."""
+"""The cards (README.md) of converted checkpoints, made from their records, and of exported ones."""
 
 import json
 import re
@@ -14,17 +14,17 @@ from ..options import ConversionError
 
 
 def conversion_card(folder: Path, name: str) -> str:
-    """The text of README.md for the converted checkpoint in `folder`.
+    """Returns the text of README.md for the converted checkpoint in `folder`.
 
     Raises:
         ConversionError: conversion.json, config.json or the weights are damaged.
         FileNotFoundError: one of these files is missing.
     """
-    from vaswani_transformer import VaswaniConfig  # torch is imported when it is needed, not for --help
+    from vaswani_transformer import VaswaniConfig  # imports torch, which --help does not need
 
     record = read_json_object(folder / "conversion.json")
     if not isinstance(record.get("toolkit"), str):
-        raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit that the model comes from.")
+        raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit of the original model.")
     config = VaswaniConfig.from_pretrained(folder)
     facts = dict(record.get("facts") or {})
     languages = [facts.pop(key, None) for key in ("source_language", "target_language")]
@@ -65,7 +65,7 @@ def uses_moses(folder: Path) -> bool:
 
 
 def read_scores(folder: Path) -> list[dict]:
-    """The scores in about.json or scores.json, each with "dataset", "metric", "value" and "signature"; [] without."""
+    """Reads scores with "dataset", "metric", "value" and "signature" from about.json or scores.json; may be []."""
     file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
     if file is None:
         return []
@@ -74,11 +74,13 @@ def read_scores(folder: Path) -> list[dict]:
         scores = record.get("scores") or [] if file.name == "about.json" else evaluated(record)
         return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ConversionError(f"{file} does not hold scores as evaluation writes them: {error!r}.") from None
+        raise ConversionError(
+            f"{file} does not contain scores in the format of `python -m training.evaluate`: {error!r}."
+        ) from None
 
 
 def evaluated(record: dict) -> list[dict]:
-    """The scores in what `training.evaluate` writes."""
+    """The scores in a file written by `training.evaluate`."""
     return [
         {"dataset": result["dataset"], "metric": metric, **score}
         for result in record["results"]
@@ -88,7 +90,7 @@ def evaluated(record: dict) -> list[dict]:
 
 
 def count_parameters(file: Path) -> int:
-    """The number of parameters in a safetensors file, from its header.
+    """Counts the parameters in a safetensors file, from its header.
 
     Raises:
         ConversionError: it is damaged.
@@ -107,7 +109,7 @@ def count_parameters(file: Path) -> int:
 
 
 def describe_search(generation: dict[str, Any]) -> str:
-    """A generation_config.json in words.
+    """Describes a generation_config.json in words.
 
     Raises:
         ConversionError: a setting is not a number.
@@ -115,7 +117,7 @@ def describe_search(generation: dict[str, Any]) -> str:
     names = "num_beams", "length_penalty", "length_penalty_offset"
     beams, alpha, offset = (generation.get(name) for name in names)
     if wrong := [name for name in names if not isinstance(generation.get(name), int | float | None)]:
-        raise ConversionError(f"These settings in generation_config.json are not numbers: {', '.join(wrong)}.")
+        raise ConversionError(f"Settings in generation_config.json that are not numbers: {', '.join(wrong)}.")
     if (beams or 1) == 1:
         return "greedy"
     offset = 5 if offset is None else offset
@@ -124,7 +126,7 @@ def describe_search(generation: dict[str, Any]) -> str:
 
 
 def both(encoder: Any, decoder: Any) -> str:
-    """The value of both stacks, or both values."""
+    """One value if both stacks have the same, else both values."""
     return str(encoder) if encoder == decoder else f"{encoder} (encoder), {decoder} (decoder)"
 
 
@@ -134,16 +136,16 @@ def in_words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
-# The start of an exported model --------------------------------------------------------------------------------------
+# The card of an exported model --------------------------------------------------------------------------------------
 
 
 START = "## How to Get Started"
 
 
 def exported_card(card: str, start: str, library: str) -> str:
-    """The card of a checkpoint, for the same model in another runtime: its start and its library replaced.
+    """Adapts the card of a checkpoint to another runtime: replaces the section on getting started and the library.
 
-    The other sections, among them the licence, stay.
+    The other sections, including the licence, stay.
     """
     head, mark, rest = card.partition(f"\n{START}")
     rest = rest.partition("\n## ")

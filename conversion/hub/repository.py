@@ -1,4 +1,4 @@
-"""Writes a converted checkpoint as a folder: weights, tokenizer, code, settings, card and conversion.json."""
+"""Writes the folder of a converted checkpoint: weights, tokenizer, code, settings, card and conversion.json."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from .card import conversion_card
 
 
 def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
-    """Writes the folder `out` completely or not at all.
+    """Writes the folder `out`, completely or not at all.
 
-    conversion.json in it records the origin and the checks, and the card shows them.
+    conversion.json records the origin and the checks; the card shows them.
 
     Raises:
         ConversionError: `out` exists and is not an empty folder.

@@ -12,7 +12,7 @@ from .translations import Verdicts, judge
 
 @torch.no_grad()
 def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrainedModel, against: str) -> Parity:
-    """Logits for random sentences, and the translations that a search with 4 beams finds."""
+    """Compares logits for random sentences, and translations with 4 beams."""
     config = model.config
     longest = min(reference.config.max_position_embeddings, 24) - 2
     lengths = tuple(max(1, longest // n) for n in (1, 2, 3, 5))
@@ -35,7 +35,7 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
 
 
 def beam_search_config(model: VaswaniForConditionalGeneration, length: int) -> GenerationConfig:
-    """4 beams, padding excluded."""
+    """A search with 4 beams that never generates padding."""
     config = model.config
     return GenerationConfig(
         num_beams=4,

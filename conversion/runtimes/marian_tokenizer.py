@@ -1,4 +1,4 @@
-"""Writes a tokenizer of SentencePiece unigram models as a MarianTokenizer."""
+"""Converts a tokenizer of SentencePiece unigram models to a MarianTokenizer."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from ..toolkits.hf_marian import spelling
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
-    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot represent it."""
+    """Writes a MarianTokenizer; returns False and writes nothing if it cannot represent the tokenizer."""
     if not is_sentencepiece_available():
         return False
     settings = tokenizer.init_kwargs
@@ -48,13 +48,13 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
 
 
 def known_ids(side: Tokenizer, known: int | None) -> dict[str, int]:
-    """The ids that the model knows. Tokens that are not pieces begin with a space; see `segmentation.sentencepiece`."""
+    """Returns the ids that the model knows. Tokens that are not pieces start with a space; see `segmentation`."""
     ids = sorted(side.get_vocab().items(), key=lambda item: item[1])
     return {token.removeprefix(" "): i for token, i in ids if known is None or i < known}
 
 
 def sentencepiece_model(side: Tokenizer) -> bytes | None:
-    """The SentencePiece unigram model of a side; None if it is of another kind."""
+    """Returns the SentencePiece unigram model of a side; None if it is of another kind."""
     from sentencepiece import sentencepiece_model_pb2
 
     settings = json.loads(side.to_str())

@@ -1,4 +1,4 @@
-"""Exports encoder, decoder and decoder with past as ONNX graphs; `onnx.py` lists their inputs and outputs."""
+"""Exports encoder, decoder and decoder with past to ONNX graphs; `onnx.py` lists their inputs and outputs."""
 
 import logging
 import warnings
@@ -17,7 +17,7 @@ from ..parity.samples import padded, sample_ids
 ENCODER, DECODER, DECODER_WITH_PAST = "encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
 KINDS = ("decoder.key", "decoder.value", "encoder.key", "encoder.value")
 OPSET = 20
-MAX_FILE_BYTES = 2**31 - 2**20  # what one file of protocol buffers can hold
+MAX_FILE_BYTES = 2**31 - 2**20  # below the limit of protocol buffers, 2 GiB
 
 
 class Encoder(nn.Module):
@@ -30,14 +30,14 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The first step: only the encoder's output is known."""
+    """The first step, which only has the encoder's output."""
 
     def __init__(self, model: VaswaniForConditionalGeneration):
         super().__init__()
         self.decoder, self.lm_head = model.model.decoder, model.lm_head
 
     def forward(self, input_ids, encoder_attention_mask, encoder_hidden_states) -> list[torch.Tensor]:
-        """Logits, then keys and values of each layer in the order of KINDS."""
+        """Returns logits, then keys and values of each layer in the order of KINDS."""
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         logits = self._logits(input_ids, encoder_attention_mask, encoder_hidden_states, cache)
         layers = zip(cache.self_attention_cache.layers, cache.cross_attention_cache.layers, strict=True)
@@ -55,17 +55,17 @@ class Decoder(nn.Module):
 
 
 class DecoderWithPast(Decoder):
-    """Every later step, with the keys and values of earlier ones."""
+    """All later steps, with cached keys and values."""
 
     def forward(self, input_ids, encoder_attention_mask, past_key_values) -> list[torch.Tensor]:
-        """`past_key_values` in the order that Decoder gives -> logits, then keys and values of the target."""
+        """`past_key_values` in Decoder's order -> logits, then keys and values of the target."""
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         for layer in range(len(past_key_values) // len(KINDS)):
             key, value, cross_key, cross_value = past_key_values[len(KINDS) * layer :][: len(KINDS)]
             cache.self_attention_cache.update(key, value, layer)
             cache.cross_attention_cache.update(cross_key, cross_value, layer)
             cache.is_updated[layer] = True
-        # Of the encoder's output, only the shape [B, S] is still asked for.
+        # Only the shape [B, S] of the encoder's output is still needed.
         logits = self._logits(input_ids, encoder_attention_mask, past_key_values[2][:, 0], cache)
         return [logits, *(x for layer in cache.self_attention_cache.layers for x in (layer.keys, layer.values))]
 
@@ -97,7 +97,7 @@ def write_graphs(model: VaswaniForConditionalGeneration, folder: Path):
         name: str, module: nn.Module, arguments: tuple, shapes: tuple, inputs: list[str], outputs: list[str]
     ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the exporter's own dependencies
+            warnings.simplefilter("ignore")  # from the exporter's dependencies
             program = torch.onnx.export(
                 module,
                 arguments,
@@ -132,7 +132,7 @@ def write_graphs(model: VaswaniForConditionalGeneration, folder: Path):
 
 
 def without_traces(program: torch.onnx.ONNXProgram):
-    """Removes what the exporter notes about each node: the lines of code behind it, with the paths of this machine."""
+    """Removes the exporter's metadata of nodes: source lines with local paths."""
     for graph in (program.model.graph, *program.model.functions.values()):
         graph.metadata_props.clear()
         for node in graph.all_nodes():

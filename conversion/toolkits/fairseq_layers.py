@@ -1,6 +1,6 @@
-"""What fairseq shares with the two models of transformers that descend from it, MarianMTModel and FSMT.
+"""Tables shared by fairseq and two models of transformers derived from it, MarianMTModel and FSMT.
 
-`layers` are the rows of their tensors, `TRANSFORMERS_OPTIONS` those rows of options that the two models have in common.
+`layers` returns the rows for the tensors of layers. `TRANSFORMERS_OPTIONS` are options that the two models share.
 """
 
 LAYERS = """
@@ -51,6 +51,6 @@ TRANSFORMERS_OPTIONS = """
 
 
 def layers(prefix: str = "") -> str:
-    """Rows of a mapping.Table, with `prefix` before the names of the toolkit."""
+    """Returns rows of a mapping.Table, with `prefix` before the toolkit's names."""
     rows = [line.split() for line in LAYERS.splitlines() if line.strip()]
     return "\n".join(f"{ours} {prefix}{name}" for ours, name in rows)

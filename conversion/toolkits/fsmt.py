@@ -59,20 +59,20 @@ TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
 
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
-    """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer."""
+    """Converts a folder written by `FSMTForConditionalGeneration.save_pretrained` or a repository on the Hub."""
     folder = local_folder(source)
     options = Options(read_json_object(folder / "config.json"), "FSMT")
     tensors = read_weights(folder, unsafe)
     config = read_config(options, tensors)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)
-    for name in (OUTPUT, SOURCE):  # files, facebook's among them, store a tied matrix once
+    for name in (OUTPUT, SOURCE):  # files, including facebook's, store a tied matrix once
         if TARGET in tensors:
             tensors.setdefault(name, tensors[TARGET])
     facts, tokenizer = origin_facts(source, folder), None
     if original := load_tokenizer(FSMTTokenizer, folder, TOKENIZER):
         tokenizer = read_tokenizer(original, folder, config)
         facts |= languages(original.src_lang, original.tgt_lang)
-    defaults = FSMTForConditionalGeneration.config_class().to_dict()  # of search, too
+    defaults = FSMTForConditionalGeneration.config_class().to_dict()  # including those of search
     return Converted.from_checkpoint(
         "transformers' FSMT",
         config,
@@ -90,10 +90,10 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     hf_options = with_defaults(FSMTForConditionalGeneration.config_class, options)
     pad, tied = hf_options.take("pad_token_id"), hf_options.take("tie_word_embeddings")
     if not isinstance(pad, int):
-        hf_options.refuse(f"pad_token_id={pad!r} (supported: an id, after which the positions begin)")
+        hf_options.refuse(f"pad_token_id={pad!r} (supported: an id; positions start after it)")
         hf_options.finish()
     if not tied and SOURCE not in tensors:
-        hf_options.refuse("no embedding of the source, while tie_word_embeddings is off")
+        hf_options.refuse("no source embedding, although tie_word_embeddings is off")
     return hf_options.config(
         **OPTIONS.read(hf_options),
         position_offset=pad + 1,
@@ -102,10 +102,10 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
 
 
 def read_tokenizer(original: FSMTTokenizer, folder: Path, config: VaswaniConfig) -> ConvertedTokenizer:
-    """FSMTTokenizer's Moses and byte-pair codes; unlike there, targets are encoded with their own vocabulary.
+    """Converts FSMTTokenizer, Moses with byte-pair codes; unlike it, encodes targets with the target vocabulary.
 
     Raises:
-        ConversionError: the vocabularies belong to another model.
+        ConversionError: the vocabularies do not match the model.
     """
     targets = {token: i for i, token in original.decoder.items()}
     source = vocabulary(original, original.encoder, config.vocab_size)
@@ -123,10 +123,10 @@ def read_tokenizer(original: FSMTTokenizer, folder: Path, config: VaswaniConfig)
 
 
 def vocabulary(original: FSMTTokenizer, ids: Mapping[str, int], size: int) -> Vocabulary:
-    """Under subword-nmt's names: here the last piece of a word is marked, `ab</w>`, there all others are, `ab@@`."""
+    """Converts the marks: FSMT marks the last piece of a word, `ab</w>`; subword-nmt marks all others, `ab@@`."""
     special = {name: str(getattr(original, name)) for name in ("sep_token", "unk_token", "pad_token", "bos_token")}
     if missing := [token for token in special.values() if token not in ids]:
-        raise ConversionError.from_problems("A vocabulary lacks tokens", missing)
+        raise ConversionError.from_problems("Tokens are missing in a vocabulary", missing)
     renamed = {}
     for token, i in ids.items():
         ends_word = token.endswith("</w>") or token in special.values()
@@ -140,12 +140,12 @@ def spelling(piece: str) -> str:
 
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
-    """Against transformers' own model, on random sentences."""
+    """Compares with transformers' model on random sentences."""
     loaded = load_reference(FSMTForConditionalGeneration, local_folder(source))
     if loaded is None:
         return None
     reference, info = loaded
-    if OUTPUT in info["missing_keys"]:  # transformers 5 leaves it random; what is missing was tied
+    if OUTPUT in info["missing_keys"]:  # missing weights were tied; transformers 5 initialises them randomly
         decoder = reference.model.decoder
         decoder.output_projection.weight = decoder.embed_tokens.weight
     return compare_models(model, reference, f"transformers {transformers_version} FSMT")

@@ -24,7 +24,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="comes with the extra ca
 
 from conversion.runtimes import ctranslate2 as to_ctranslate2  # noqa: E402
 from conversion.runtimes.ctranslate2 import differences, export, translate  # noqa: E402
-from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, vocabularies  # noqa: E402
+from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, tokens_by_id  # noqa: E402
 
 
 TEXTS = ["a b c d e f g h the cat sat on the mat"]
@@ -247,7 +247,7 @@ def test_tokens_that_are_known_as_they_are_spelt(tiny_config):
     tokenizer = VaswaniTokenizer(
         tokenizer_object=Tokenizer(models.WordLevel({"<pad>": 0, "</s>": 1, "<unk>": 2, " 中": 3})), surfaces={"中": 3}
     )
-    assert vocabularies(tokenizer, tiny_config(vocab_size=4))[0] == ["<pad>", "</s>", "<unk>", "中"]
+    assert tokens_by_id(tokenizer, tiny_config(vocab_size=4))[0] == ["<pad>", "</s>", "<unk>", "中"]
 
 
 def test_unknown_words_have_a_row(tiny_model, tokenizer, tmp_path):

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from conversion.files.torch import canonical, names
+from conversion.files.torch import canonical, part_names
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.parity.scores import compare
@@ -115,7 +115,7 @@ def test_logits_and_translations_are_torchs(kind):
 def test_the_table_reads_backwards(kind):
     converted = convert(FILES / kind)
     state = torch.load(FILES / kind / "model.pt", weights_only=True)
-    theirs = readable(canonical(state, names(describe(FILES / kind, "torch", DEFAULTS))), converted.config)
+    theirs = readable(canonical(state, part_names(describe(FILES / kind, "torch", DEFAULTS))), converted.config)
     written = WEIGHTS.write(converted.weights, converted.config)
     assert written.keys() == theirs.keys()
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())
