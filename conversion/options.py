@@ -118,7 +118,7 @@ class Options:
                 return number
         except (TypeError, ValueError, OverflowError):
             pass
-        raise ConversionError(f"{name} is not a number: {shown(value)}.")
+        raise ConversionError(f"{name} is not a finite number: {shown(value)}.")
 
     def version(self, name: str, parts: int) -> tuple[int, ...] | None:
         """The first `parts` numbers of a version such as "v1.12.42"; None if it has fewer."""

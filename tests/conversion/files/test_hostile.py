@@ -42,7 +42,7 @@ def test_options_that_are_nested_deeply_are_refused(tmp_path, read):
 def test_a_link_to_a_device_is_not_read(tmp_path, read, kind):
     path = tmp_path / "file"
     path.symlink_to("/dev/zero") if kind == "device" else os.mkfifo(path)
-    with pytest.raises(ConversionError, match="not an ordinary file"):
+    with pytest.raises(ConversionError, match="not a regular file"):
         read(path)
 
 
@@ -50,9 +50,9 @@ def test_a_dictionary_that_is_a_device_is_not_read(tmp_path):
     shutil.copy(FIXTURES / "fairseq" / "base" / "checkpoint_last.pt", tmp_path)
     for side in ("src", "trg"):
         (tmp_path / f"dict.{side}.txt").symlink_to("/dev/zero")
-    with pytest.raises(ConversionError, match="lacks dict.src.txt|not an ordinary file"):
+    with pytest.raises(ConversionError, match="missing in .*dict.src.txt|not a regular file"):
         fairseq.convert(tmp_path)
-    with pytest.raises(FileNotFoundError, match="There is no checkpoint"):
+    with pytest.raises(FileNotFoundError, match="No checkpoint"):
         checkpoint_in(tmp_path, "dict*.txt")
 
 
@@ -65,7 +65,7 @@ def test_an_archive_that_grows_beyond_measure_is_refused(tmp_path, monkeypatch, 
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("archive/data/0", bytes(2**23))
-    with pytest.raises(ConversionError, match="would grow from"):
+    with pytest.raises(ConversionError, match="would expand from"):
         (read_npz if name == "model.npz" else load_pickle)(path)
 
 

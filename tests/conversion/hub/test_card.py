@@ -63,7 +63,7 @@ def test_card_of_two_vocabularies_and_moses(copy):
 def test_card_of_an_unchecked_conversion_says_so(tmp_path):
     text = (converted_folder(tmp_path / "out", checks=(), tokenizer=False) / "README.md").read_text(encoding="utf-8")
     assert "**Not checked.**" in text
-    assert "It was not compared with the original." in text
+    assert "The converted model was not compared with the original." in text
     assert "the same" not in text
     assert "vaswani translate" not in text, "there is no tokenizer to translate with"
 
@@ -79,8 +79,8 @@ def test_card_shows_scores_and_languages_that_are_recorded(copy):
     text = conversion_card(copy, "tiny")
     data = ModelCard(text).data.to_dict()
     assert (data["language"], data["license"]) == (["en", "de"], "cc-by-4.0")
-    assert "| licence | cc-by-4.0 (the original's" in text
-    assert "| tokenizer | the original's, but: Case is lost. \\[sic\\] |" in text
+    assert "| licence | cc-by-4.0 (the licence of the original" in text
+    assert "| tokenizer | the original's, with these differences: Case is lost. \\[sic\\] |" in text
     assert data["model-index"][0]["results"][0]["metrics"][0]["value"] == 27.31
     page = MarkdownIt().enable("table").render(text)
     cells = ("newstest2014", "sacreBLEU", "27.31", "<code>nrefs:1|tok:13a</code>")

@@ -134,7 +134,7 @@ def test_paths_of_the_machine_are_not_sent(copy, tmp_path):
 def test_a_link_to_a_file_elsewhere_is_not_sent(copy, tmp_path):
     (tmp_path / "secret").write_text("mine")
     (copy / "secret.model").symlink_to(tmp_path / "secret")
-    with pytest.raises(ConversionError, match="links to files outside of it.*secret.model"):
+    with pytest.raises(ConversionError, match="links to files outside it.*secret.model"):
         publish.stage(copy, "ada/copy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -198,12 +198,14 @@ def test_what_is_wrong_with_a_folder_is_said(copy, tmp_path, name, content, prob
 def test_weights_of_another_model_are_refused(copy, tmp_path):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "d_ff": 128, "encoder_layers": 2}))
-    with pytest.raises(ConversionError, match=r"lacks model\.encoder\.layers\.1\.\S+ and \d+ more\n.*another shape"):
+    with pytest.raises(
+        ConversionError, match=r"is missing model\.encoder\.layers\.1\.\S+ and \d+ more\n.*in the shape of"
+    ):
         publish.stage(copy, "ada/copy", tmp_path / "out")
     (copy / "config.json").write_text(json.dumps({**config, "decoder_layers": 1}))
     with pytest.raises(
         ConversionError,
-        match=r"contains tensors that config.json does not describe: model\.decoder\.layers\.1\.\S+ and \d+ more",
+        match=r"contains unknown tensors: model\.decoder\.layers\.1\.\S+ and \d+ more",
     ):
         publish.stage(copy, "ada/copy", tmp_path / "out")
 
@@ -230,5 +232,5 @@ def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeyp
     "name", ["tiny", "a/b/c", "ada/", "/tiny", "ada/ti ny", "ada/ti--ny", "https://hub/ada/tiny", ""]
 )
 def test_what_is_no_name_of_a_repository(name):
-    with pytest.raises(ConversionError, match="is not a repository name. It must be user/name"):
+    with pytest.raises(ConversionError, match="Invalid repository name: .* It must be user/name"):
         publish.check_repo_id(name)

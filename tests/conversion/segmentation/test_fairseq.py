@@ -44,7 +44,7 @@ def test_dictionaries_may_name_words_twice(tmp_path):
     tokenizer = segmentation.words(known).tokenizer
     assert tokenizer("the a@@ other madeupword0000").input_ids == [6, 5, 3, 8, 2]
     assert len(tokenizer) == 9
-    for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "wrong vocabulary")):
+    for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "does not match the model")):
         path.write_text(content)
         with pytest.raises(ConversionError, match=message):
             read_dictionary(path, 6)
@@ -57,9 +57,9 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     made = fairseq.tokenizer(
         FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False
     ).tokenizer
-    found = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
-    assert not any(found.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
-    assert found == {"moses_source": "en", "moses_target": "de", "moses_dash_splits": True}
+    settings = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
+    assert not any(settings.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
+    assert settings == {"moses_source": "en", "moses_target": "de", "moses_dash_splits": True}
     shutil.copy(CODES, fairseq_folder / "other.codes")
     said = {"_name": "subword_nmt", "bpe_codes": "/data/other.codes"}
     assert files_in(fairseq_folder, "subword_nmt", said) == (fairseq_folder / "other.codes", None)

@@ -105,7 +105,7 @@ def test_saved_copied_pickled_and_in_threads(fairseq_moses, moses_folder, tmp_pa
     with ThreadPoolExecutor(4) as pool:
         decoded = pool.map(lambda _: again.batch_decode(targets, skip_special_tokens=True), range(40))
         encoded = [again(MOSES_TEXTS).input_ids for _ in range(40)]
-    assert all(one == texts for one in decoded) and all(one == sources for one in encoded)
+    assert all(batch == texts for batch in decoded) and all(batch == sources for batch in encoded)
 
 
 # For an isolated interpreter without this package; see test_remote_code.py.
@@ -139,11 +139,11 @@ def test_its_code_works_where_this_package_is_not_installed(moses_folder, fairse
         encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
-    module, *found = json.loads(result.stdout.splitlines()[-1])
+    module, *results = json.loads(result.stdout.splitlines()[-1])
     batch = fairseq_moses.tokenizer(MOSES_TEXTS, text_target=MOSES_TEXTS)
     decoded = fairseq_moses.tokenizer.batch_decode(batch.labels, skip_special_tokens=True)
     assert module.startswith("transformers_modules.")
-    assert found == [batch.input_ids, batch.labels, decoded]
+    assert results == [batch.input_ids, batch.labels, decoded]
 
 
 def test_moses_needs_its_package(fairseq_moses, monkeypatch):

@@ -87,18 +87,18 @@ def test_vocabularies_may_lack_pieces(spm):
 def test_only_pieces_of_the_vocabulary(joint):
     """As SentencePiece does after `SetVocabulary`: longer pieces that are not in it are unused."""
     path, processor = joint
-    some = [piece for i, piece in enumerate(all_pieces(processor)) if i % 3 or len(piece) == 1]
+    kept_pieces = [piece for i, piece in enumerate(all_pieces(processor)) if i % 3 or len(piece) == 1]
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     for piece in model.pieces:
-        if piece.type == model.SentencePiece.NORMAL and piece.piece not in some:
+        if piece.type == model.SentencePiece.NORMAL and piece.piece not in kept_pieces:
             piece.type = model.SentencePiece.UNUSED
     restricted = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-    known = vocabulary(some)
+    known = vocabulary(kept_pieces)
     tokenizer = segmentation.sentencepiece(path, known, only_in_vocabulary=True).tokenizer
     texts = json.loads((FILES / "tensor2tensor" / "base_v1" / "reference.json").read_text())["source"]
     pieces = [restricted.encode(text, out_type=str) for text in texts]
     assert pieces != [processor.encode(text, out_type=str) for text in texts]
-    assert tokenizer(texts).input_ids == [piece_ids(one, known) for one in pieces]
+    assert tokenizer(texts).input_ids == [piece_ids(row, known) for row in pieces]
 
 
 def test_normalisation_that_differs_is_said(spm):

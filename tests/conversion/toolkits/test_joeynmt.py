@@ -131,7 +131,7 @@ def test_settings_of_the_search(changed):
     assert generation.length_penalty_offset == 5 and set(generation.suppress_tokens) == {2, 0}
     left_out = convert(changed(**{"testing.beam_alpha": -1, "testing.repetition_penalty": 1.2}))
     assert left_out.generation.length_penalty == 0
-    with pytest.raises(ConversionError, match="beam_size is 'many', which is not a number"):
+    with pytest.raises(ConversionError, match="beam_size is not a finite number: 'many'"):
         convert(changed(**{"testing.beam_size": "many"}))
     assert left_out.facts["search settings left out"] == ["repetition_penalty=1.2"]
 
@@ -210,9 +210,9 @@ def with_words(folder: Path, tokens: list[str]):
     for side in ("src", "trg"):
         path = folder / f"{side}_vocab.txt"
         old = path.read_text(encoding="utf-8").split("\n")
-        others = [token for token in old[4 + len(tokens) :] if token not in tokens]
-        filler = [f"filler{i}" for i in range(len(old) - 4 - len(tokens) - len(others))]
-        path.write_text("\n".join([*old[:4], *tokens, *filler, *others]), encoding="utf-8")
+        remaining = [token for token in old[4 + len(tokens) :] if token not in tokens]
+        filler = [f"filler{i}" for i in range(len(old) - 4 - len(tokens) - len(remaining))]
+        path.write_text("\n".join([*old[:4], *tokens, *filler, *remaining]), encoding="utf-8")
     return folder
 
 
@@ -283,7 +283,7 @@ def test_a_vocabulary_of_another_model_is_refused(changed):
         file.write("another\n")
     with pytest.raises(ConversionError, match="132 tokens, the model has 131"):
         convert(folder)
-    with pytest.raises(ConversionError, match="does not give <unk> the id 3"):
+    with pytest.raises(ConversionError, match="gives <unk> the id 3"):
         convert(changed(**{"data.special_symbols.unk_id": 3}))
 
 
@@ -302,10 +302,10 @@ def test_other_files_are_refused(tmp_path, changed):
     with pytest.raises(ConversionError, match="no state dict called 'model_state'"):
         convert(folder)
     (folder / "config.yaml").write_text("a: [1", encoding="utf-8")
-    with pytest.raises(ConversionError, match="YAML of .* cannot be read"):
+    with pytest.raises(ConversionError, match="Cannot read the YAML in"):
         convert(folder)
     (folder / "config.yaml").write_text("model: {}", encoding="utf-8")
-    with pytest.raises(ConversionError, match="lacks: data; model.encoder"):
+    with pytest.raises(ConversionError, match="missing: data; model.encoder"):
         convert(folder)
     (folder / "config.yaml").unlink()
     with pytest.raises(FileNotFoundError, match="path with --config"):
@@ -320,11 +320,11 @@ class Hostile:
 def test_code_in_a_file_does_not_run(changed, capsys):
     folder = changed()
     torch.save({"model_state": Hostile()}, folder / "300.ckpt")
-    with pytest.raises(ConversionError, match="holds more than weights"):
+    with pytest.raises(ConversionError, match="contains more than weights"):
         convert(folder)
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     (folder / "config.yaml").write_text(text + "evil: !!python/object/apply:print ['never']\n", encoding="utf-8")
-    with pytest.raises(ConversionError, match="YAML of .* cannot be read"):
+    with pytest.raises(ConversionError, match="Cannot read the YAML in"):
         convert(folder)
     assert "never" not in capsys.readouterr().out
 

@@ -260,7 +260,7 @@ def recorded_inputs(path: Path) -> list[list[int]]:
     [
         (dict(activation="swiglu"), "activation='swiglu'"),
         (dict(head=2), "unknown fields: head. Known are"),
-        (dict(names={"encoder": "x"}), "'names' may have the fields"),
+        (dict(names={"encoder": "x"}), "unknown part in 'names'"),
         (dict(names={"source_embedding": "x"}), "source_embedding.weight"),
         (dict(heads=5), "not divisible"),
         (dict(heads="two"), "encoder_attention_heads"),
