@@ -208,14 +208,14 @@ def check_weights(folder: Path, config: VaswaniConfig | None, problems: list[str
     wrong = [name for name in expected if name in shapes and shapes[name] != expected[name]]
     extra = [name for name in shapes if name not in expected]
     wrong_names = {
-        "is missing": missing,
-        "does not match config.json in the shape of": wrong,
-        "contains unknown tensors:": extra,
+        "missing tensors": missing,
+        "tensors whose shape differs from config.json": wrong,
+        "unknown tensors": extra,
     }
     for what, names in wrong_names.items():
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            problems.append(f"model.safetensors {what} {names[0]}{more}")
+            problems.append(f"{what} in model.safetensors: {names[0]}{more}")
 
 
 def check_card(text: str) -> list[str]:

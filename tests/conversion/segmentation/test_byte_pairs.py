@@ -148,9 +148,9 @@ def test_files_of_another_model_are_said(tmp_path, joint):
     ("content", "message"),
     [
         ("#version: 0.3\na b\n", "version '0.3'"),
-        ("#version: 0.2\na b\na b c d\n", "line 3 is not two pieces"),
+        ("#version: 0.2\na b\na b c d\n", "line 3 is not a pair of pieces"),
         (b"\xff\xfe\x00", "not UTF-8 text"),
-        ("", "it is empty"),
+        ("", "the file is empty"),
     ],
 )
 def test_other_files_are_no_codes(tmp_path, content, message):

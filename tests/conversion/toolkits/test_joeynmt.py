@@ -153,7 +153,7 @@ def test_everything_unsupported_is_named_at_once(changed):
         ({"decoder.layers.1.x_layer_norm.bias": None}, "x_layer_norm.bias is missing"),
         ({"decoder.output_layer.bias": torch.zeros(131)}, "decoder.output_layer.bias is not part of this model"),
         ({"encoder.layers.0.feed_forward.pwff_layer.0.weight": torch.zeros(60, 32)}, "does not fit"),
-        ({"trg_embed.lut.weight": None}, "lacks tensors: trg_embed.lut.weight"),
+        ({"trg_embed.lut.weight": None}, "no tensors: trg_embed.lut.weight"),
     ],
 )
 def test_tensors_that_do_not_fit_the_configuration_are_named(changed, tensors, message):
@@ -274,7 +274,7 @@ def test_version_1_expects_words_between_spaces(converted):
 
 def test_sides_cut_by_different_means_have_no_tokenizer(changed):
     made = convert(changed(**{"data.src.level": "word"}))
-    assert made.tokenizer is None and "different means" in made.facts["tokenizer_differences"][0]
+    assert made.tokenizer is None and "different segmentations" in made.facts["tokenizer_differences"][0]
 
 
 def test_a_vocabulary_of_another_model_is_refused(changed):
