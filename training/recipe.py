@@ -45,6 +45,11 @@ class Part(BaseModel):
         return self
 
 
+def source_title(name: str = "", path: str | None = None, dataset: str | None = None, **_) -> str:
+    """What results and cards call a source: its name, else its file or data set."""
+    return name or path or dataset or ""
+
+
 class Source(Part):
     """Parallel text: a file, a pair of files, a data set of the Hub, or generated. Files may be .gz, .xz or .zst.
 
@@ -98,7 +103,7 @@ class Source(Part):
 
     @property
     def title(self) -> str:
-        return self.name or self.generator or self.path or self.dataset or ""
+        return source_title(self.name, self.generator or self.path, self.dataset)
 
     def files(self, folder: str | Path) -> list[Path]:
         """The files of `path` and `target_path`."""

@@ -1,7 +1,6 @@
 """The code that a repository on the Hub carries, so that it loads where this package is not installed."""
 
 import inspect
-import json
 import shutil
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from .model.configuration_vaswani import VaswaniConfig
 from .model.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
 from .model.pipeline_translation import TranslationPipeline
 from .model.tokenization_vaswani import VaswaniTokenizer
+from .system.files import read_json, write_json
 
 
 # Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.
@@ -50,16 +50,17 @@ def copy_code(folder: str | Path):
         FileNotFoundError: `folder` holds no config.json.
     """
     folder, model = Path(folder), Path(inspect.getfile(VaswaniForConditionalGeneration)).parent
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    write_json(folder / "config.json", {**config, "auto_map": AUTO_MAP, "custom_pipelines": CUSTOM_PIPELINES})
+    config = read_json(folder / "config.json")
+    names = {"auto_map": AUTO_MAP, "custom_pipelines": CUSTOM_PIPELINES}
+    write_json(folder / "config.json", {**config, **names}, sort_keys=True)
     for name in FILES:
         shutil.copyfile(model / name, folder / name)
 
     tokenizer = folder / "tokenizer_config.json"
-    settings = json.loads(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else {}
+    settings = read_json(tokenizer) if tokenizer.is_file() else {}
     names_code = name_of(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
     if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
-        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings})
+        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings}, sort_keys=True)
         shutil.copyfile(model / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
 
@@ -70,11 +71,8 @@ def remove_code(folder: str | Path):
         FileNotFoundError: `folder` holds no config.json.
     """
     folder = Path(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    write_json(folder / "config.json", {name: config[name] for name in config if name not in NAMES_OF_CODE})
+    config = read_json(folder / "config.json")
+    settings = {name: config[name] for name in config if name not in NAMES_OF_CODE}
+    write_json(folder / "config.json", settings, sort_keys=True)
     for name in FILES:
         (folder / name).unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: dict):
-    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

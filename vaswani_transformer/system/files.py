@@ -1,10 +1,12 @@
-"""Files and folders that are written whole or not at all, even if the power fails."""
+"""Files and folders that are written whole or not at all, even if the power fails; and JSON."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -41,6 +43,26 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(previous, ignore_errors=True)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        OSError: it does not exist or cannot be read.
+        ValueError: it is not JSON in UTF-8; the message names the file.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+
+
+def write_json(path: str | Path, content: Any, indent: int | None = 2, sort_keys: bool = False):
+    """Writes a JSON file completely or not at all."""
+    with whole_file(path) as file:
+        text = json.dumps(content, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
+        file.write_text(f"{text}\n", encoding="utf-8")
 
 
 def check_writable(path: str | Path):

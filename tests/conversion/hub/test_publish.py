@@ -116,7 +116,7 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     hub.objects.clear()
     status, said = client(PUBLISH, "publish", copy, repo)
     assert (status, hub.log) == (0, []), "a dry run sends nothing"
-    assert "model.safetensors" in said and "LFS" in said and "Nothing was sent" in said
+    assert "model.safetensors" in said and "LFS" in said and "nothing was uploaded" in said
     status, said = push(copy, repo)
     assert (status, said.splitlines()[-1].partition(" (")[0]) == (0, f"Published: {hub.url}/{repo}"), said
     staged = contents(client.home / f"{mode}-staged")
@@ -126,7 +126,7 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     assert not hub.repos[repo]["private"]
 
     status, said = push(copy, repo)
-    assert (status, said.splitlines()[-1].partition(":")[0]) == (0, "Nothing has changed"), said
+    assert (status, said.splitlines()[-1].partition(":")[0]) == (0, "No changes"), said
     assert len(hub.repos[repo]["commits"]) == 2
 
     with (copy / "README.md").open("a") as card:
@@ -171,9 +171,9 @@ def test_nothing_private_is_made_public(hub, push, copy, published):
     "options, token, words",
     [
         ([], "", ["No token for the Hub", "hf auth login", "HF_TOKEN", "settings/tokens"]),
-        ([], "hf_expired", ["refused the token (401)", "hf auth login", "HF_TOKEN"]),
-        ([], READ, ["(403)", "may not write to eve/tiny", "settings/tokens"]),
-        (["--create-pr"], WRITE, ["sees no repository eve/tiny", "Without --create-pr it is created"]),
+        ([], "hf_expired", ["rejected the token (401)", "hf auth login", "HF_TOKEN"]),
+        ([], READ, ["(403)", "cannot write to eve/tiny", "settings/tokens"]),
+        (["--create-pr"], WRITE, ["Repository not found", "eve/tiny", "without --create-pr"]),
     ],
     ids=["no token", "an expired token", "a token that may only read", "no repository"],
 )
@@ -190,7 +190,7 @@ def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_ne
     hub.faults += [("PUT", "cut"), ("POST .*/commit/", "cut")]
     status, said = push(folder, "ada/cut")
     assert (status, "Traceback" in said) == (1, False)
-    assert "is unchanged" in said.splitlines()[-1] and "Repeat the command" in said.splitlines()[-1]
+    assert "is unchanged" in said.splitlines()[-1] and "Rerun the command" in said.splitlines()[-1]
     assert on_hub(hub, "ada/cut").keys() == {".gitattributes"}
     assert len(hub.asked("PUT")) == 2 and not hub.faults
     assert push(folder, "ada/cut")[0] == 0
@@ -211,7 +211,7 @@ def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_pa
             timeout=200,
         )
     assert result.returncode == 1, result.stderr
-    assert "The Hub did not answer within 1 seconds" in result.stderr and "--timeout" in result.stderr
+    assert "The Hub did not respond within 1 seconds" in result.stderr and "--timeout" in result.stderr
     assert "Traceback" not in result.stderr
 
 
