@@ -11,6 +11,4 @@ The floors of this room, from the ground up; a module imports from lower floors 
     toolkits/                               one converter for each toolkit
     runtimes/                               one exporter for each runtime
     __main__.py                             the command
-
-.. include:: README.md
 """
