@@ -1,4 +1,4 @@
-"""Makes transformers' way of writing types in docstrings readable on the site: (`int`, *optional*) becomes (int, optional)."""
+"""Makes transformers' notation for types readable on the site: (`int`, *optional*) becomes (int, optional)."""
 
 import re
 from typing import Any

@@ -99,7 +99,8 @@ def relink(text: str, page: str, root: Path, output: Path) -> tuple[str, list[st
 
 def source_page(path: Path) -> str:
     fence = "`" * 8
-    return f"# {path.name}\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8')}\n{fence}\n"
+    text = path.read_text(encoding="utf-8")
+    return f"# {path.name}\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text}\n{fence}\n"
 
 
 def listing(folder: Path) -> str:
