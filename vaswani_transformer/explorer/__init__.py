@@ -6,4 +6,6 @@
     opened.py             the checkpoints that can be chosen
     export.py             the static copy
     page/                 what the browser shows
+
+.. include:: README.md
 """
