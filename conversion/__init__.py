@@ -11,6 +11,4 @@ The levels of this folder, lowest first; a module imports from lower levels only
     toolkits/                               one converter for each toolkit
     runtimes/                               one exporter for each runtime
     __main__.py                             the command
-
-.. include:: README.md
 """

@@ -1,8 +1,6 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), Hugging Face-native and trained.
 
 Importing this package registers the model with transformers' Auto classes, and the task "translation" with `pipeline`.
-
-.. include:: ../README.md
 """
 
 import sys

@@ -74,7 +74,7 @@ def test_constraints_pin_every_direct_dependency():
 def test_test_extra_holds_the_extras_that_users_choose_from():
     [own] = [r for r in map(Requirement, EXTRAS["test"]) if r.name == PROJECT["name"]]
     needs_compiler = {"align"}
-    assert own.extras == EXTRAS.keys() - {"test", "dev"} - needs_compiler
+    assert own.extras == EXTRAS.keys() - {"test", "docs", "dev"} - needs_compiler
 
 
 # The wheel -----------------------------------------------------------------------------------------------------------
