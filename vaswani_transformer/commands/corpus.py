@@ -232,7 +232,7 @@ def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], 
     # A task for each shard, which Ray gives to another worker if the one that had it is lost.
     rows = ray.data.from_items([asdict(shard) for shard in missing], override_num_blocks=len(missing))
     results = rows.map(
-        Translator,
+        Translator,  # ty: ignore[invalid-argument-type]  # Ray makes one for each worker
         fn_constructor_args=(str(corpus.folder.absolute()), model, settings),
         compute=ray.data.ActorPoolStrategy(size=workers),
         num_cpus=cpus,

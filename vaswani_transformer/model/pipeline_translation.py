@@ -480,7 +480,11 @@ class TranslationPipeline(Pipeline):
 
 # As `register_pipeline` sets it: the library's `save_pretrained` stores the code of a registered pipeline only, which
 # this class is not where it was loaded from a repository.
-TranslationPipeline._registered_impl = {"translation": {"impl": TranslationPipeline, "pt": (AutoModelForSeq2SeqLM,)}}
+setattr(  # noqa: B010  # a type checker does not know the library's attribute
+    TranslationPipeline,
+    "_registered_impl",
+    {"translation": {"impl": TranslationPipeline, "pt": (AutoModelForSeq2SeqLM,)}},
+)
 
 
 def as_glossary(terms: Glossary | Mapping[str, str | Iterable[str]] | None) -> Glossary | None:
