@@ -176,7 +176,8 @@ def _write(path: Path, pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase
 def _state(source: Source, folder: Path) -> list:
     """What the source's content depends on."""
     state = [source.source_column, source.target_column, source.tag_column, source.tags]
-    state += [source.forms, source.min_words, source.max_words, source.exclude]
+    changes = [source.forms, source.min_words, source.max_words, source.exclude]
+    state += changes if any(changes) else []  # without them, a file keeps the name it had before they existed
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
     if source.generator:

@@ -13,7 +13,7 @@ from vaswani_transformer import model, remote_code
 PACKAGE = Path(__file__).parents[2] / "vaswani_transformer"
 # From the ground up: folders, and modules of the library's root.
 LEVELS = [
-    "_version catalogue model system",
+    "_version cards catalogue model system",
     "documents hub inspection learn_bpe loading remote_code",
     "registration serving",
     "explorer",

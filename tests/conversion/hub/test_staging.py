@@ -16,6 +16,7 @@ from conversion.hub import publish
 from conversion.options import ConversionError
 from vaswani_transformer import catalogue, checkpoint_path
 from vaswani_transformer.cards import HUB_ID
+from vaswani_transformer.remote_code import FILES, MODEL_FILES
 
 
 # What is staged -------------------------------------------------------------------------------------------------------
@@ -28,10 +29,10 @@ def test_stage_holds_what_was_converted_and_names_the_repository(copy, tmp_path)
     notes = publish.stage(copy, "ada/tiny-en-de", tmp_path / "tiny-staged")
     staged, before = contents(tmp_path / "tiny-staged"), contents(copy)
     assert before.keys() - staged.keys() == {"optimizer.txt", ".git/config.json"}
+    assert staged.keys() - before.keys() == set(FILES) - set(MODEL_FILES), "the pipeline's code is added"
     assert "Not uploaded: optimizer.txt." in notes
-    for name, content in staged.items():
-        if name != "README.md":
-            assert content == before[name]
+    for name in (staged.keys() & before.keys()) - {"README.md", "config.json"}:
+        assert staged[name] == before[name]
     config = json.loads(staged["config.json"])
     assert config["auto_map"]["AutoModelForSeq2SeqLM"] and config["custom_pipelines"]["translation"]
     card = staged["README.md"].decode()
@@ -77,14 +78,14 @@ def test_a_tokenizer_with_code_and_two_vocabularies_is_sent_with_it(copy, tmp_pa
     (copy / "target_tokenizer.json").write_text("{}")
     (copy / "tokenization_vaswani.py").unlink(missing_ok=True)
     publish.stage(copy, "ada/copy", tmp_path / "out")
-    assert contents(tmp_path / "out").keys() == contents(copy).keys() | {"tokenization_vaswani.py"}
+    assert contents(tmp_path / "out").keys() == contents(copy).keys() | {"tokenization_vaswani.py", *FILES}
 
 
 def test_a_folder_without_code_is_staged_with_it_and_loads_where_the_package_is_not_installed(copy, tmp_path):
     for file in copy.glob("*.py"):
         file.unlink()
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
-    config.pop("auto_map"), config.pop("custom_pipelines")
+    del config["auto_map"]
     (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     publish.stage(copy, "ada/tiny", tmp_path / "tiny-staged")
     assert not list(copy.glob("*.py")), "the checkpoint itself stays as it is"
@@ -229,7 +230,7 @@ def test_no_folder_is_replaced_that_holds_something_else(copy, tmp_path):
 
 def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConversionError, match="name a new folder"):
+    with pytest.raises(ConversionError, match="the name of a new folder"):
         check_new(Path("."))
 
 

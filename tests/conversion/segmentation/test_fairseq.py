@@ -68,7 +68,7 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     said = {"cfg": {"bpe": {"_name": "gpt2"}, "tokenizer": {"_name": "nltk"}}}
     with pytest.raises(ConversionError, match=r"tokenizer='nltk' .*; bpe='gpt2'"):
         fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False)
-    with pytest.raises(ConversionError, match="pass --languages"):
+    with pytest.raises(ConversionError, match="Pass --languages"):
         fairseq.tokenizer(FairseqCheckpoint.from_saved({}), fairseq_folder, vocabularies, nothing, None, None, True)
 
 

@@ -177,7 +177,7 @@ def test_a_pickle_inside_is_not_loaded(folder):
             return Path.touch, (folder / "run",)
 
     np.savez(folder / "model.npz", x=np.array([Hostile()], dtype=object))
-    with pytest.raises(ConversionError, match="damaged, or not a .npz"):
+    with pytest.raises(ConversionError, match="damaged or not a .npz"):
         from_marian.convert(folder)
     assert not (folder / "run").exists()
 

@@ -226,7 +226,7 @@ def test_options_of_the_command_are_those_of_convert(saved):
 
 def test_heads_have_to_be_said(tmp_path):
     torch.save(Tutorial().state_dict(), tmp_path / "model.pt")
-    with pytest.raises(ConversionError, match="heads.*--heads 8, or in .*description.json"):
+    with pytest.raises(ConversionError, match="heads.*--heads 8, or set it in .*description.json"):
         convert(tmp_path)
 
 
