@@ -82,11 +82,16 @@ def of_pairs(nats: np.ndarray, tokens: np.ndarray) -> float:
 
 
 def bootstrap(statistic: Callable[[np.ndarray], float], count: int, draws: int = 1000, seed: int = 1) -> Interval:
-    """Of a statistic of `count` examples, given by their indices: percentiles of `draws` samples of them."""
-    rng = np.random.default_rng(seed)
-    values = [statistic(rng.integers(0, count, count)) for _ in range(draws)]
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(statistic(np.arange(count))), float(low), float(high))
+    """The interval of a statistic of `count` examples, given by their indices: percentiles of `draws` resamples."""
+    examples = np.arange(count)
+    value = float(statistic(examples))
+    if count < 2:
+        return Interval(value, value, value)
+    low, high = stats.bootstrap(
+        (examples,), statistic, n_resamples=draws, vectorized=False,
+        confidence_level=LEVEL, method="percentile", rng=np.random.default_rng(seed),
+    ).confidence_interval  # fmt: skip
+    return Interval(value, float(low), float(high))
 
 
 def mean(values: np.ndarray) -> Interval:

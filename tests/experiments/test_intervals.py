@@ -104,3 +104,14 @@ def test_slope_is_scipys_with_its_interval():
     found, line = slope(x, y), stats.linregress(x, y)
     assert found.value == line.slope and found.low < 2 < found.high
     assert stats.t.cdf((line.slope - found.low) / line.stderr, 28) == pytest.approx(0.975)
+
+
+def test_the_bootstrap_has_the_percentiles_of_resampled_means():
+    values = np.random.default_rng(8).normal(1, 2, 400)
+    drawn, by_t = bootstrap(lambda indices: values[indices].mean(), 400, draws=4000), mean(values)
+    assert drawn.value == values.mean()
+    assert (drawn.low, drawn.high) == pytest.approx((by_t.low, by_t.high), abs=0.02)
+
+
+def test_the_bootstrap_of_a_single_example_is_its_value():
+    assert bootstrap(lambda indices: 3.0, 1) == (3.0, 3.0, 3.0)
