@@ -120,8 +120,8 @@ def finding(results: dict[str, Any]) -> str:
     words = [means(results, encoding, "words_of_reference")[-1] for encoding in ENCODINGS]
     return (
         f"The paper's hypothesis that sinusoids extrapolate better than learned positions {verdict}. For pairs of "
-        f"{longest} tokens, translations by models trained to {SEEN} tokens have between {min(words):.0%} and {max(words):.0%} "
-        "of the reference's words."
+        f"{longest} tokens, translations by models trained to {SEEN} tokens have between {min(words):.0%} and "
+        f"{max(words):.0%} of the reference's words."
     )
 
 
