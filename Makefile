@@ -1,7 +1,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow check types docs format constraints
+.PHONY: help install test test-quick test-slow check types docs format constraints
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,6 +12,9 @@ install: ## Make .venv with the tested versions of everything, and this package 
 
 test: ## Run the tests, a worker for each core
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
+
+test-quick: ## Run the most telling tests, in about a minute
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto -m "quick and not slow"
 
 test-slow: ## Run the tests that take minutes
 	$(PYTHON) -m pytest -m slow

@@ -158,7 +158,9 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
         attention = "eager" if device.type == "cpu" else "sdpa"
     model.set_attn_implementation(attention)
     if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        # Older versions of transformers know the second name only.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     if settings.compile:
         model.compile(dynamic=True)
     return model

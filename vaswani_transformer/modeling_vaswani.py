@@ -417,9 +417,8 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
         x = self.embedding(embedded, attention_mask, past_length)  # [B, T, D]
         # "This masking [...] ensures that the predictions for position i can depend only on the known outputs at
         # positions less than i."
-        target_mask = create_causal_mask(
-            config=self.config, inputs_embeds=x, attention_mask=attention_mask, past_key_values=past
-        )
+        # By position: the cache has another name in newer versions of transformers.
+        target_mask = create_causal_mask(self.config, x, attention_mask, past)
         memory_mask = cross_attention_mask(self.config, x, encoder_hidden_states, encoder_attention_mask)
         for layer in self.layers:
             # The first three by position, as gradient checkpointing and the capture of outputs need it.

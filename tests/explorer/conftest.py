@@ -3,10 +3,10 @@
 import shutil
 import socket
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
+from waiting import TIMEOUT, wait_until
 
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -30,19 +30,18 @@ def serving(shelf):
     import uvicorn
 
     from vaswani_transformer.explorer.app import create_app
+    from vaswani_transformer.explorer.runs import Runs
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(create_app(shelf), host="127.0.0.1", port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}/"
-    server.should_exit = True
-    thread.join(timeout=10)
+    app = create_app(shelf, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        wait_until(lambda: server.started or not thread.is_alive())
+        assert server.started, "the server did not start"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join(TIMEOUT)
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +76,8 @@ def browser():
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    browser.set_script_timeout(30)
+    browser.set_script_timeout(TIMEOUT)
+    browser.set_page_load_timeout(TIMEOUT)
     yield browser
     browser.quit()
 
@@ -124,19 +124,20 @@ class Page:
     def js(self, script: str, *arguments):
         return self.browser.execute_script(script, *arguments)
 
-    def wait(self, condition: str, seconds: float = 20):
-        """Until the JavaScript expression is true.
+    def wait(self, condition: str):
+        """Waits until the JavaScript expression is true.
 
         Raises:
-            AssertionError: it is not, after so many seconds; the page's problem and its console say why.
+            AssertionError: it never is; the page's problem and its console say why.
         """
-        end = time.monotonic() + seconds
-        while not self.js(f"return Boolean({condition})"):
+
+        def failure() -> str:
             problem = self.js(
                 "const p = document.getElementById('problem'); return p && !p.hidden ? p.textContent : null"
             )
-            assert time.monotonic() < end, f"never: {condition}; problem: {problem}; console: {self.errors()}"
-            time.sleep(0.05)
+            return f"never: {condition}; problem: {problem}; console: {self.errors()}"
+
+        wait_until(lambda: self.js(f"return Boolean({condition})"), failure)
 
     def open(self, chapter: str = "", fresh: bool = True):
         """Loads the page, and brings a chapter into view, so that its figures are drawn.

@@ -36,7 +36,7 @@ def test_the_page_does_not_scroll_sideways(page, width):
     try:
         for chapter in page.js("return [...document.querySelectorAll('section.chapter')].map((s) => s.id)"):
             page.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", chapter)
-        page.wait("document.documentElement.scrollWidth <= window.innerWidth", seconds=2)
+        page.wait("document.documentElement.scrollWidth <= window.innerWidth")
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from guide import models_kept, printed, run
+from waiting import TIMEOUT
 
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +89,7 @@ def test_the_command_that_opens_a_page_serves_it(environment):
         said = next(line for line in process.stderr if "http://" in line)
         address = re.search(r"http://\S+", said)[0]
         try:
-            with urllib.request.urlopen(address, timeout=60) as page:
+            with urllib.request.urlopen(address, timeout=TIMEOUT) as page:
                 assert "The Transformer" in page.read().decode()
         finally:
             process.terminate()

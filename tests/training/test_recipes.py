@@ -13,6 +13,9 @@ from training.recipe import load_recipe
 from vaswani_transformer import PRESETS, VaswaniConfig
 
 
+pytestmark = pytest.mark.quick
+
+
 RECIPES = Path(train.__file__).with_name("recipes")
 SHIPPED = sorted(RECIPES.rglob("*.yaml"))
 TABLE_3 = {"base", "big", *(preset for preset in PRESETS if preset.startswith("table3-"))}

@@ -128,7 +128,8 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, who
         killed += code != 0
     code, text = finish(start(command, log), log)
     assert code == 0, text
-    assert killed >= 3 and "resuming from" in text
+    # The first two surely: what a kill at any other time leaves for the attempts after it depends on the machine.
+    assert killed >= 2 and "resuming from" in text
     assert_same_run(output, whole)
 
 

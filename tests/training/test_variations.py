@@ -21,7 +21,7 @@ def tokens(text: str) -> Counter:
 
 
 @pytest.mark.parametrize("kind", ["exchanged", "appended", "with_emoji", "in_tags", "in_list"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_what_is_added_is_the_same_on_both_sides(kind, seed):
     varied = KINDS[kind](random.Random(seed), PAIR)
@@ -31,21 +31,21 @@ def test_what_is_added_is_the_same_on_both_sides(kind, seed):
     assert bool(removed[0]) <= (kind == "exchanged")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_copied_texts_are_their_own_translation(seed):
     source, target = KINDS["copied"](random.Random(seed), PAIR)
     assert source == target and source.strip()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS, kind=st.sampled_from(sorted(PATTERNS)))
 def test_inventions_have_no_fields_left_and_no_spaces_at_their_ends(seed, kind):
     text = invent(random.Random(seed), kind)
     assert text and text == text.strip() and not re.search(r"\{(Word|WORD|n|nn|nnnnn|unit|domain)\}", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_typing_errors_are_in_the_source_alone_and_few(seed):
     source, target = KINDS["typing_errors"](random.Random(seed), PAIR)

@@ -56,7 +56,7 @@ def test_with_beams_enough_it_finds_the_best_of_all_translations_that_hold_the_w
     torch.testing.assert_close(found.sequences_scores, torch.tensor([s for s, _ in sorted(wanted, reverse=True)[:3]]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.lists(WORD, min_size=1, max_size=2), max_size=3), min_size=SENTENCES, max_size=SENTENCES),
     st.integers(2, 6),

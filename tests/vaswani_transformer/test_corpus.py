@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_checkpoint import PAIRS, tiny_checkpoint
+from waiting import TIMEOUT, wait_until
 
 from vaswani_transformer import corpus
 from vaswani_transformer.corpus import Corpus, Translator, plan
@@ -37,7 +37,7 @@ def file(tmp_path):
     st.integers(1, 4),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_shards_hold_every_line_once_and_in_order(tmp_path_factory, files, size, marked):
     """A file may begin with a byte order mark, which is none of its text."""
     folder = tmp_path_factory.mktemp("files")
@@ -132,7 +132,7 @@ def test_a_cluster_of_two_workers_that_loses_one_translates_all(tmp_path):
     file, folder = tmp_path / "corpus.en", tmp_path / "out"
     file.write_text("".join(f"{line} {i}\n" for i in range(20) for line in SOURCES))
     program = [sys.executable, "-c", textwrap.dedent(CLUSTER), str(file), str(folder), str(tiny_checkpoint())]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0 and "lost one" in done.stdout, done.stdout + done.stderr
     check(file, folder)
 
@@ -145,15 +145,13 @@ def test_after_a_crash_only_what_is_missing_is_done(tmp_path):
     command = [sys.executable, "-m", "vaswani_transformer.corpus", str(file), "--output", str(folder)]
     command += ["--checkpoint", str(tiny_checkpoint()), "--lines", "20", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-    end = time.monotonic() + 120
-    while len(list(folder.glob("shard-*.jsonl"))) < 2:
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: len(list(folder.glob("shard-*.jsonl"))) >= 2 or process.poll() is not None)
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in folder.glob("shard-*.jsonl")}
     assert 2 <= len(before) < len(json.loads((folder / "plan.json").read_text())["shards"])
-    again = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
     assert again.returncode == 0, again.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
     check(file, folder)

@@ -29,6 +29,9 @@ from vaswani_transformer.beam_search_vaswani import BeamSearch
 from vaswani_transformer.greedy_search_vaswani import GreedySearch
 
 
+pytestmark = pytest.mark.quick
+
+
 # Padding --------------------------------------------------------------------------------------------------------------
 
 
@@ -55,7 +58,7 @@ def test_mask_is_inferred_from_padding(beams, side):
     assert generated(inferred) != generated(blind)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.lists(st.lists(st.integers(1, 29), min_size=1, max_size=9), min_size=2, max_size=5),
     st.sampled_from(["left", "right"]),

@@ -22,6 +22,7 @@ from generation_examples import (
 )
 from paper_beam_search import length_penalty
 from transformers import TextIteratorStreamer, TextStreamer
+from waiting import TIMEOUT
 
 from vaswani_transformer.tokenization import learn_tokenizer
 
@@ -157,7 +158,7 @@ def test_text_streamer(speaking, capsys):
 
 def test_text_iterator_streamer(speaking):
     model, tokenizer, options, text = speaking
-    streamer = TextIteratorStreamer(tokenizer, skip_special_tokens=True, timeout=300)
+    streamer = TextIteratorStreamer(tokenizer, skip_special_tokens=True, timeout=TIMEOUT)
     thread = Thread(target=model.generate, kwargs=dict(**options, streamer=streamer))
     thread.start()
     pieces = list(streamer)

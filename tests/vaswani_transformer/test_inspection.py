@@ -9,6 +9,7 @@ import torch
 from paper_beam_search import length_penalty
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 from torch.testing import assert_close
+from waiting import TIMEOUT
 
 import vaswani_transformer
 from vaswani_transformer import inspect_translation, load, without_heads
@@ -196,7 +197,7 @@ def test_threads_do_not_see_each_others_heads_and_masks(tiny):
     start = threading.Barrier(4)
 
     def run(i: int):
-        start.wait(timeout=60)
+        start.wait(TIMEOUT)
         return [inspect_translation(model, tokenizer, SENTENCE, **settings[i]) for _ in range(5)]
 
     with ThreadPoolExecutor(4) as pool:

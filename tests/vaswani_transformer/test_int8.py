@@ -42,7 +42,7 @@ def int8_layer(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Int8Li
     rows=st.integers(1, 9), width=st.sampled_from([4, 17, 64]), columns=st.integers(1, 70),
     magnitude=st.sampled_from([1e-4, 1.0, 300.0]), seed=st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_product_is_off_by_rounding_alone(rows, width, columns, magnitude, seed):
     """Each of the `width` terms of a sum is off by half a step of x times a weight, the weights being exact here."""
     generator = torch.Generator().manual_seed(seed)

@@ -13,6 +13,9 @@ from vaswani_transformer.cpu_vaswani import dropout, linear
 from vaswani_transformer.modeling_vaswani import VaswaniLayer, VaswaniNorm
 
 
+pytestmark = pytest.mark.quick
+
+
 # References in float64 ------------------------------------------------------------------------------------------------
 
 
@@ -579,6 +582,7 @@ def test_a_layer_that_does_more_than_its_product_is_called():
     assert calls == ["subclass", "hook", "pre-hook", "patch", "global hook"]
 
 
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")  # users still call it
 def test_dynamic_quantisation_finds_every_product(tiny_model, make_batch):
     """The common call of torch, which looks for `nn.Linear` and nothing else."""
     model, batch = tiny_model(d_model=64, d_ff=128), make_batch()

@@ -18,6 +18,9 @@ from vaswani_transformer import (
 )
 
 
+pytestmark = pytest.mark.quick
+
+
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
 # Texts the model has never seen, so that what it says is long, strange and easily upset by a batch mate.
 MIXED = [*SOURCES, "", "Dogs watch the park and a woman rides.", " \t", "zzz " * 30, "Hello! Thanks"]

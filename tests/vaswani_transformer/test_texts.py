@@ -19,7 +19,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(PIECES, max_size=40).map("".join) | st.text(st.characters(codec="utf-8"), max_size=60),
     st.sampled_from(["en", "de", "fr", "xx", None]),

@@ -19,6 +19,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 from vaswani_transformer.tokenization import SMALLEST_VOCAB_SIZE, learn_tokenizer
 
 
+pytestmark = pytest.mark.quick
+
+
 VOCAB_SIZE = 400
 
 ENGLISH = (
@@ -106,7 +109,7 @@ def test_awkward_text_comes_back(both, text):
 PIECES = [" ", "\n", "\t", "\u00a0", "\u200d", "\u0308", "</s>", "<pad>", "Hund", "ß", "👍🏽", "\x00", "中", "'s"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join) | st.sampled_from(LINES))
 def test_any_text_comes_back(both, text):
     for tokenizer in both:
@@ -191,10 +194,9 @@ def test_deterministic_across_processes(saved, tmp_path):
     lines = tmp_path / "lines.json"
     lines.write_text(json.dumps(LINES), encoding="utf-8")
     learned = (saved / "tokenizer.json").read_bytes()
-    for seed, parallel in (("1", "true"), ("2", "false")):
-        folder = tmp_path / seed
-        run_python(LEARN, lines, VOCAB_SIZE, folder, PYTHONHASHSEED=seed, TOKENIZERS_PARALLELISM=parallel)
-        assert (folder / "tokenizer.json").read_bytes() == learned
+    folder = tmp_path / "learned"
+    run_python(LEARN, lines, VOCAB_SIZE, folder, PYTHONHASHSEED="1", TOKENIZERS_PARALLELISM="false")
+    assert (folder / "tokenizer.json").read_bytes() == learned
 
 
 def test_same_for_any_order_of_texts(tokenizer):

@@ -5,6 +5,7 @@ import gc
 
 import pytest
 import torch
+from model_examples import enable_checkpointing
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -224,11 +225,10 @@ def test_lora_trains_saves_and_merges(tiny_model, tmp_path):
         torch.testing.assert_close(merged(**batch).logits, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated")
 def test_lora_with_gradient_checkpointing_and_generation(tiny_model):
     lora = adapted(tiny_model()).train()
     lora.enable_input_require_grads()
-    lora.gradient_checkpointing_enable({"use_reentrant": True})
+    enable_checkpointing(lora, use_reentrant=True)
     batch = whole_batch(lora)
     lora(**batch).loss.backward()
     grads = [parameter.grad for name, parameter in lora.named_parameters() if "lora_B" in name]

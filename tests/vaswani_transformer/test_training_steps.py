@@ -2,17 +2,16 @@
 
 import pytest
 import torch
-from model_examples import SHARING, gradients
+from model_examples import SHARING, enable_checkpointing, gradients
 from torch import nn
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
-@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated")
 def test_gradient_checkpointing_changes_no_gradient(tiny_model, make_batch, use_reentrant):
     """Dropout included: the second forward draws the same."""
     model, batch = tiny_model(dropout=0.2, attention_dropout=0.1).train(), make_batch()
     loss, expected = gradients(model, batch)
-    model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    enable_checkpointing(model, use_reentrant=use_reentrant)
     calls = []
     hook = model.model.decoder.layers[0].feed_forward.register_forward_hook(lambda *_: calls.append(1))
     again, actual = gradients(model, batch)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hub_examples import ROOT, SOURCES, TARGETS, TRANSLATE, WITHOUT_PACKAGE, contents, converted_folder
 from hub_server import READ, WRITE, Hub
+from waiting import TIMEOUT
 
 
 # Runs what it is sent, one JSON line each, and answers with the exit status and all that was printed.
@@ -208,7 +209,7 @@ def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_pa
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=200,
+            timeout=TIMEOUT,
         )
     assert result.returncode == 1, result.stderr
     assert "The Hub did not answer within 1 seconds" in result.stderr and "--timeout" in result.stderr

@@ -62,7 +62,7 @@ def test_byte_pairs_are_those_of_subword_nmt(both_bpe):
         check_bpe(text, bpe, known, made.tokenizer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text("abcdeinrst .,@<>/中\u00a0\t", max_size=60).map(lambda text: " ".join(text.split(" "))))
 def test_byte_pairs_of_any_text(both_bpe, text):
     bpe, known, made = both_bpe
@@ -87,7 +87,7 @@ def test_complete_codes_are_one_plain_file(codes, tmp_path):
     assert again(LINES).input_ids == [ids_of(bpe.segment(line).split(), known) for line in LINES]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     draws=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=8),
     old=st.booleans(),

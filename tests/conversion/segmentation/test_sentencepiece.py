@@ -67,7 +67,7 @@ def test_pieces_are_those_of_sentencepiece(both_spm):
     assert same.count(False) <= len(same) / 100
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text("abcdeinrst .,<>/mark\u2581ÄßéA中\u3000\u00a0", max_size=60))
 def test_pieces_of_any_text(both_spm, text):
     check_spm(text, *both_spm)

@@ -17,6 +17,9 @@ from conversion.parity.recorded import compare_recorded
 from conversion.toolkits.fairseq import WEIGHTS, convert
 
 
+pytestmark = pytest.mark.quick
+
+
 FILES = Path(__file__).parents[2] / "fixtures" / "fairseq"
 KINDS = {"base": 24, "tieddec": 24, "old_0.6.2": 24, "pre_learned": 48, "align_fp16": 48, "pre_post_0.9.0": 40}
 

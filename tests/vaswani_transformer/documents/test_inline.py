@@ -36,7 +36,7 @@ def everything(nodes, kind) -> list:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(NODES, st.data())
 def test_text_and_objects_are_all_there_whatever_the_alignments(nodes, data):
     line = flat(nodes)

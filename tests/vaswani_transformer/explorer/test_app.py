@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from explorer_client import client_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
@@ -328,7 +328,7 @@ odd_text = st.one_of(
 
 
 @given(text=odd_text, what=st.sampled_from(["run", "heads", "beyond"]), name=st.text(max_size=20) | st.none())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 def test_odd_input_gives_an_answer_or_a_sentence_and_never_a_path(client, text, what, name):
     answer = client.post(f"/api/{what}", content=json.dumps({"text": text, "checkpoint": name}),
                          headers={"content-type": "application/json"})  # fmt: skip
