@@ -17,11 +17,11 @@ from training import grid
 @pytest.fixture(scope="module", autouse=True)
 def quick_processes():
     """The grid in this process, where it starts its runs as quickly as the lab its other commands."""
-    call = Lab.call
+    spawn = Lab.spawn
 
-    def quick_call(self, module, *arguments, stdout, **streams):
+    def quick_spawn(self, module, *arguments, stdout, **streams):
         if module != "training.grid":
-            return call(self, module, *arguments, stdout=stdout, **streams)
+            return spawn(self, module, *arguments, stdout=stdout, **streams)
         try:
             with redirect_stdout(stdout), redirect_stderr(stdout):
                 grid.main([*map(str, arguments)])
@@ -30,8 +30,8 @@ def quick_processes():
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lab, "call", quick_call)
-        patch.setattr(room, "subprocess", quick_subprocess)
+        patch.setattr(Lab, "spawn", quick_spawn)
+        patch.setattr(lab_module, "subprocess", quick_subprocess)
         patch.setattr(grid, "subprocess", quick_subprocess)
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         yield
