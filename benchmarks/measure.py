@@ -32,7 +32,7 @@ def in_turns(
 
 
 def ratios(seconds: dict[str, list[float]], name: str, baseline: str) -> dict[str, float]:
-    """How many times as fast as the baseline a function is: the median over rounds, lowest and highest."""
+    """The speed of a function relative to the baseline: the median over rounds, lowest and highest."""
     values = [b / a for a, b in zip(seconds[name], seconds[baseline], strict=True)]
     summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
     return {key: round(value, 2) for key, value in summary.items()}

@@ -207,7 +207,7 @@ def draw(results: dict[str, Any]) -> str:
         axes[pair].set_title(f"{NEWS}, {languages}")
     if results["captions"]:
         draw_captions(axes["captions"], results["captions"])
-    return figures.save(figure, "cost", "BLEU against training operations, beside the paper's Table 2")
+    return figures.save(figure, "cost", "BLEU against training operations, with the paper's Table 2")
 
 
 def draw_news(axes: Axes, rows: list[dict[str, Any]], pair: str):

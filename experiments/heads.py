@@ -236,7 +236,7 @@ def most_needed(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def removable(model: dict[str, Any]) -> int:
-    """How many heads can be removed, in their order, before the loss has risen by `RISE`."""
+    """The number of heads that can be removed, in their order, before the loss has risen by `RISE`."""
     limit = model["loss"] + RISE
     return len(list(takewhile(lambda step: step["loss"] <= limit, model["removed"])))
 

@@ -135,7 +135,7 @@ def finding(results: dict[str, Any]) -> str:
 
 
 def compare_tags(forms: dict[str, Any]) -> list[str]:
-    """What the tagged and untagged forms of an order say about parts of speech, if both were trained."""
+    """A sentence that compares the forms with and without parts of speech, if both were trained."""
     pairs = {
         order: (forms[Form(order, True).name], forms[Form(order, False).name])
         for order in LINEARISATIONS

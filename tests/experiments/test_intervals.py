@@ -45,7 +45,7 @@ def test_intervals_hold_the_truth_where_some_rows_lack_a_seed():
 
 
 def test_the_interval_of_two_rows_is_that_of_a_paired_t_test():
-    """Where all pairs say the same, so that their choice adds nothing; the third seed has one row only."""
+    """All pairs are alike, so their sampling adds nothing; the third seed has only one row."""
     tokens = np.full(50, 10.0)
     means = np.array([[2.0, 1.7, 2.4, 1.9], [2.1, 1.75, np.nan, 2.05]])
     interval = differences(Design(["a", "b"], means[..., None] * tokens, tokens), "a")["b"]
@@ -65,7 +65,7 @@ def test_a_row_that_sometimes_fails_does_not_blur_the_others():
 
 
 def test_a_row_that_is_noisier_than_the_others_is_not_judged_by_their_noise():
-    """Of 25 rows, as Table 3 has; with three seeds not exact, but not half of it."""
+    """25 rows, as in Table 3. With three seeds the interval is not exact, but holds the truth in most cases."""
     rng, tokens, held, held_by_steady = np.random.default_rng(5), np.full(20, 10.0), [], []
     names = [f"row{i}" for i in range(25)]
     for _ in range(200):
