@@ -33,7 +33,7 @@ from matplotlib.axes import Axes
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path, translate_texts
-from vaswani_transformer.heads import Head, head_names, twin_of, without_heads
+from vaswani_transformer.inspection.heads import Head, head_names, twin_of, without_heads
 from vaswani_transformer.loading import load
 
 from . import figures

@@ -18,7 +18,7 @@ from waiting import TIMEOUT
 
 
 TESTS = Path(__file__).parent
-IMPORTED = ["training.run", "training.likelihood", "vaswani_transformer.pipeline_translation"]
+IMPORTED = ["training.run", "training.likelihood", "vaswani_transformer.model.pipeline_translation"]
 
 
 @cache

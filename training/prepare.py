@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
+from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.loading import load_model, load_tokenizer
-from vaswani_transformer.tokenization import learn_tokenizer
 
 from .checkpoint import checkpoints
 from .data import CachedCorpus, StreamedCorpus, TokenisedPairs, in_memory

@@ -34,8 +34,8 @@ from training.data import (
 from training.parallel_text import held_out_pairs, hold_out, iterate_pairs, read_pairs, training_pairs
 from training.recipe import Data, Source
 from training.subwords import Merges
-from vaswani_transformer.tokenization import learn_tokenizer
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 PAIRS = list(dict.fromkeys(toy_pairs(60)))

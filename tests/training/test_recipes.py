@@ -75,8 +75,9 @@ class TestShipped:
             for source in sources_of(recipe):
                 if source.target_path:
                     read = [source.path.rsplit(".")[-1], source.target_path.rsplit(".")[-1]]
-                elif source.path:
-                    languages = ["en", source.path[3:5]] if source.path.startswith("en-") else ["en", "de", "fr"]
+                elif source.path and not source.generator:
+                    pair = re.search(r"\ben-(de|fr)\b", source.path)
+                    languages = ["en", pair[1]] if pair else ["en", "de", "fr"]
                     read = [languages[source.source_column], languages[source.target_column]]
                 else:
                     read = [source.source_column.split(".")[-1], source.target_column.split(".")[-1]]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from training.invented import PATTERNS, invent
-from training.variations import KINDS, vary
+from training.variations import KINDS, forms, vary
 
 
 PAIR = ("Tomke has lived in Bostan since 2013.", "Tomke lebt seit 2013 in Bostan.")
@@ -65,6 +65,22 @@ def test_other_ways_to_write_the_same():
     assert KINDS["no_final_punctuation"](rng, ("no stop", "kein Punkt")) is None
     assert KINDS["typing_errors"](rng, ("a b", "c d")) is None
     assert KINDS["exchanged"](rng, ("nothing shared", "nichts gemein")) is None
+
+
+def test_a_phrase_in_every_form_that_people_type():
+    assert set(forms(("Good night!", "Bonne nuit !"))) == {
+        ("Good night!", "Bonne nuit !"),
+        ("Good night", "Bonne nuit"),
+        ("Good night.", "Bonne nuit."),
+        ("good night!", "Bonne nuit !"),
+        ("good night", "Bonne nuit"),
+        ("good night.", "Bonne nuit."),
+        ("GOOD NIGHT!", "BONNE NUIT !"),
+        ("GOOD NIGHT", "BONNE NUIT"),
+    }
+    assert ("how are you", "Wie geht es dir") in forms(("How are you?", "Wie geht es dir?"))
+    assert not any(source.endswith(".") for source, _ in forms(("How are you?", "Wie geht es dir?")))
+    assert forms(("...", "…")) == [("...", "…")]
 
 
 def test_a_word_inside_an_address_or_a_tag_is_not_exchanged():

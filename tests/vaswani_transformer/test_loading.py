@@ -161,7 +161,7 @@ app(['info', folder])""",
 # Each door in a process of its own, forked from one that has imported what they share.
 EACH_DOOR = """
 import json, os, sys
-import vaswani_transformer.pipeline_translation
+import vaswani_transformer.model.pipeline_translation
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 folder, evidence, *doors = sys.argv[1:]
 for number, door in enumerate(doors):

@@ -12,7 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from ..web import host_of, is_loopback
+from ..system.web import host_of, is_loopback
 from .answers import BEAMS, model_answer, position_tensors, tensors_file
 from .opened import Shelf, UnknownCheckpoint
 from .runs import Busy, Forgotten, Refused, Runs

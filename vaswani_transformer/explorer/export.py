@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import whole_folder
+from ..system.files import whole_folder
 from .answers import model_answer, position_tensors, tensors_file
 from .opened import Opened
 from .runs import Runs

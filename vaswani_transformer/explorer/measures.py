@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..heads import Head
-from ..inspection import Inspection
-from ..readable import START, Token
+from ..inspection.heads import Head
+from ..inspection.inspection import Inspection
+from ..inspection.readable import START, Token
 
 
 # A head has a label where it gives a place, or a kind of token, at least this share of its attention on average.

@@ -49,7 +49,7 @@ def test_the_command_says_why_and_writes_nothing(hostile, tmp_path, capsys):
     with pytest.raises(SystemExit, match="1"):
         main(["fairseq", str(path), str(tmp_path / "out")])
     errors = capsys.readouterr().err
-    assert "rights" in errors or "not written by torch.save" in errors
+    assert "read, send or delete your data" in errors or "not written by torch.save" in errors
     assert not mark.exists() and not (tmp_path / "out").exists()
 
 

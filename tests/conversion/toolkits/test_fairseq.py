@@ -211,5 +211,5 @@ def test_other_files_are_refused(tmp_path):
     torch.save({"model": {"weight": torch.ones(2)}}, tmp_path / "other.pt")
     with pytest.raises(ConversionError, match="not a fairseq checkpoint"):
         convert(tmp_path / "other.pt")
-    with pytest.raises(FileNotFoundError, match="No such file|There is no checkpoint"):
+    with pytest.raises(FileNotFoundError, match="No such file|No checkpoint"):
         convert(tmp_path / "nothing")

@@ -20,7 +20,7 @@ from vaswani_transformer.explorer.answers import GREETING, OPENING
 from vaswani_transformer.explorer.app import create_app
 from vaswani_transformer.explorer.opened import Shelf
 from vaswani_transformer.explorer.runs import Runs
-from vaswani_transformer.heads import head_names
+from vaswani_transformer.inspection.heads import head_names
 
 
 SENTENCE = "A woman reads a long book in the old park."
@@ -354,7 +354,7 @@ def other_checkpoint(tiny_model, tmp_path_factory):
     """Makes a folder of random weights with the tiny checkpoint's tokenizer: `other_checkpoint(name, **fields)`."""
     from transformers import AutoTokenizer
 
-    from vaswani_transformer.generation_vaswani import paper_generation_config
+    from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
     def make(name: str, **fields) -> str:
         folder = tmp_path_factory.mktemp("others") / name
