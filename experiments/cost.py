@@ -97,7 +97,7 @@ def capacity(precision: str, size: int = 2048, seconds: float = 3.0) -> float:
     torch.set_num_threads(1)
     matrix = torch.randn(size, size).to(getattr(torch, precision))
     count, start = 0, time.perf_counter()
-    while (passed := time.perf_counter() - start) < seconds:
+    while (passed := time.perf_counter() - start) < seconds or not count:
         torch.mm(matrix, matrix)
         count += 1
     torch.set_num_threads(threads)
