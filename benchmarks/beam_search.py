@@ -2,10 +2,10 @@
 
     python -m benchmarks.beam_search --output benchmarks/results/beam_search.json
 
-"forward" is our loop where a `DecoderStep` cannot be used: the model's own forward and the library's caches. "library"
-is `GenerationMixin`'s loop, with the paper's length penalty, without which it would search otherwise. The three take
-turns on the same weights and have to find the same translations. Counted is the CPU time of one thread, so that a busy
-machine does not matter.
+"forward" is our loop without a `DecoderStep`: it calls the model's forward with the library's caches. "library" is
+`GenerationMixin`'s loop with the paper's length penalty, so that all three search for the same. They take turns on the
+same weights and must find the same translations. We measure the CPU time of one thread, which a busy machine does not
+change.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from vaswani_transformer.model.beam_search_vaswani import length_penalty
 from vaswani_transformer.model.settings_vaswani import NeverPad
 
 from .generation import make_batch
-from .measure import in_turns, ratios, record
+from .measure import in_turns, ratios, write_results
 
 
 class PaperPenalty(float):
-    """An alpha for which `length ** alpha`, by which the library divides, is the paper's length penalty."""
+    """An alpha that makes `length ** alpha`, the library's divisor, the paper's length penalty."""
 
     def __rpow__(self, length: int) -> float:
         return length_penalty(length, float(self))
@@ -56,16 +56,16 @@ LOOPS = {"ours": VaswaniForConditionalGeneration, "forward": OwnForward, "librar
 
 
 def models(preset: str) -> dict[str, VaswaniForConditionalGeneration]:
-    """The same random weights under each loop, without an end, so that all write equally many tokens."""
+    """The same random weights with each loop, without an end token, so that all produce equally many tokens."""
     torch.manual_seed(0)
     config = VaswaniConfig.from_preset(preset)
     first = VaswaniForConditionalGeneration(config).eval()
     first.generation_config.eos_token_id = None
-    others = {name: loop(config).eval() for name, loop in LOOPS.items()}
-    for model in others.values():
+    by_loop = {name: loop(config).eval() for name, loop in LOOPS.items()}
+    for model in by_loop.values():
         model.load_state_dict(first.state_dict())
         model.generation_config = first.generation_config
-    return others
+    return by_loop
 
 
 def search(model, batch: dict[str, torch.Tensor], tokens: int) -> torch.Tensor:
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--source-tokens", type=int, default=32)
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     torch.set_num_threads(1)
@@ -90,14 +90,14 @@ def main(arguments: list[str] | None = None):
         for size in options.batch_sizes:
             batch = make_batch(size, options.source_tokens, loops["ours"].config.vocab_size)
             runs = {name: partial(search, model, batch, options.new_tokens) for name, model in loops.items()}
-            ours, *others = (run() for run in runs.values())
-            if not all(torch.equal(ours, other) for other in others):
-                raise RuntimeError("The loops found different translations.")
+            ours, *theirs = (run() for run in runs.values())
+            if not all(torch.equal(ours, translation) for translation in theirs):
+                raise RuntimeError("The loops found different translations, so their times cannot be compared.")
             seconds = in_turns(runs, options.rounds, time.process_time)
             results.append({"preset": preset, "batch_size": size})
             results[-1] |= {f"{name} seconds": round(statistics.median(s), 3) for name, s in seconds.items()}
             results[-1] |= {f"as fast as {name}": ratios(seconds, "ours", name) for name in ("forward", "library")}
-    record(options.output, "python -m benchmarks.beam_search", vars(options), results)
+    write_results(options.output, "python -m benchmarks.beam_search", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Where the time of a translation goes: products, attention, softmax and search, the rest, and Python between them.
+"""Where the time of a translation goes: matrix products, attention, softmax and search, other kernels, and Python.
 
     python -m benchmarks.decoding --output benchmarks/results/decoding.json
 
-Wall time is that of `generate` without a profiler, the median of the rounds; the kernels' shares are those that torch's
-profiler sees, by their own time. What no kernel accounts for is Python, memory and the calls of kernels.
+Wall time is the median of `generate` over rounds, without a profiler. The kernels' shares come from torch's profiler.
+The remainder is Python, memory, and the overhead of calling kernels.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from vaswani_transformer import quantize
 from vaswani_transformer.system.memory import keep_freed_memory
 
 from .generation import generate, make_batch
-from .measure import in_turns, record
+from .measure import in_turns, write_results
 from .models import vaswani
 
 
@@ -32,14 +32,14 @@ PARTS = {
 
 
 def shares(run, seconds: float) -> dict[str, float]:
-    """The part of the wall time that kernels of each kind take."""
+    """The share of the wall time that each kind of kernel takes."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         run()
-    own = {event.key: event.self_cpu_time_total / 1e6 for event in profiler.key_averages()}
-    parts = {part: sum(own.get(name, 0.0) for name in names) for part, names in PARTS.items()}
+    kernel_seconds = {event.key: event.self_cpu_time_total / 1e6 for event in profiler.key_averages()}
+    parts = {part: sum(kernel_seconds.get(name, 0.0) for name in names) for part, names in PARTS.items()}
     named = {name for names in PARTS.values() for name in names}
-    others = sum(time for name, time in own.items() if "::" in name and name not in named)
-    return {part: round(time / seconds, 3) for part, time in {**parts, "other kernels": others}.items()}
+    other_seconds = sum(time for name, time in kernel_seconds.items() if "::" in name and name not in named)
+    return {part: round(time / seconds, 3) for part, time in {**parts, "other kernels": other_seconds}.items()}
 
 
 def main(arguments: list[str] | None = None):
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--source-tokens", type=int, default=32)
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None):
                     result = {"preset": preset, "dtype": dtype, "beams": beams, "batch_size": size}
                     step = {"ms a step": round(1e3 * seconds / options.new_tokens, 2)}
                     results.append(result | step | {"shares": shares(run, seconds)})
-    record(options.output, "python -m benchmarks.decoding", vars(options), results)
+    write_results(options.output, "python -m benchmarks.decoding", vars(options), results)
 
 
 if __name__ == "__main__":

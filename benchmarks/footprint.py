@@ -1,10 +1,10 @@
-"""Memory and waiting: what each contender of `benchmarks.generation` takes in a process of its own.
+"""Memory and start-up time of each contender of `benchmarks.generation`, each in a separate process.
 
     python -m benchmarks.footprint --threads 1 --output benchmarks/results/footprint.json
 
 Each process starts Python, loads a saved model of the same random weights, translates one sentence, then the same
-sentence again, then a batch. Seconds count from the start of the process; memory is the most it ever held, and how much
-of that was held before the model was loaded, by Python and its libraries.
+sentence again, then a batch. Seconds count from the start of the process. Memory is the peak, and how much of it Python
+and its libraries had used before the model was loaded.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from .generation import CONTENDERS
-from .measure import record
+from .measure import write_results
 
 
 def write_models(preset: str, folder: Path):
-    """The same weights in the files that each contender reads, under its name."""
+    """Saves the same weights in the format of each contender, in a folder of its name."""
     from vaswani_transformer import quantize
 
     from .models import in_ctranslate2, marian_like, vaswani
@@ -35,8 +35,8 @@ def write_models(preset: str, folder: Path):
 
 
 def work(name: str, folder: Path, options: argparse.Namespace) -> dict:
-    """In a process of its own."""
-    begun = time.time() - time.process_time()  # what came before this line was work alone
+    """Measures one contender; runs in a separate process."""
+    begun = time.time() - time.process_time()  # until here the process has only computed
 
     import torch
 
@@ -53,7 +53,7 @@ def work(name: str, folder: Path, options: argparse.Namespace) -> dict:
         from .generation import generate
     from .generation import make_batch
 
-    def memory() -> int:  # not that of `resource`, which begins with what the process had that started this one
+    def memory() -> int:  # `resource` would include the memory of the parent process
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
@@ -65,13 +65,13 @@ def work(name: str, folder: Path, options: argparse.Namespace) -> dict:
         model, run = AutoModelForSeq2SeqLM.from_pretrained(folder), generate
         model.generation_config.eos_token_id = None
     result["loaded after s"] = round(time.time() - begun, 2)
-    one = make_batch(1, options.source_tokens, options.vocab_size)
-    run(model, one, options.beams, options.new_tokens)
+    sentence = make_batch(1, options.source_tokens, options.vocab_size)
+    run(model, sentence, options.beams, options.new_tokens)
     result["first sentence after s"] = round(time.time() - begun, 2)
     seconds = []
     for _ in range(options.repetitions):
         start = time.perf_counter()
-        run(model, one, options.beams, options.new_tokens)
+        run(model, sentence, options.beams, options.new_tokens)
         seconds.append(time.perf_counter() - start)
     result["ms a sentence"] = round(1000 * statistics.median(seconds), 1)
     batch = make_batch(options.batch_size, options.source_tokens, options.vocab_size)
@@ -87,9 +87,9 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--source-tokens", type=int, default=32)
     parser.add_argument("--new-tokens", type=int, default=32)
-    parser.add_argument("--repetitions", type=int, default=10, help="of the one sentence")
+    parser.add_argument("--repetitions", type=int, default=10, help="repetitions of the single sentence")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--vocab-size", type=int, help=argparse.SUPPRESS)
@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None):
                 results.append({"preset": preset} | json.loads(run.stdout.splitlines()[-1]))
                 print(results[-1], flush=True)
     settings = {key: value for key, value in vars(options).items() if key not in ("work", "folder", "vocab_size")}
-    record(options.output, "python -m benchmarks.footprint", settings, results)
+    write_results(options.output, "python -m benchmarks.footprint", settings, results)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Generation beside transformers' MarianMTModel and CTranslate2, on the same shape: tokens a second, in turn.
+"""Generation compared with transformers' MarianMTModel and CTranslate2 of the same shape: tokens per second.
 
     python -m benchmarks.generation --output benchmarks/results/generation.json
 
-All models have random weights, get the same sources, and may not end, so that they produce equally many tokens. They
-take turns within one run, so that a noisy machine is noisy for all; the figures are medians of the rounds, and of the
-rounds' ratios. CTranslate2 has our weights, converted; it takes part where it is installed.
+All models have random weights, get the same sources, and cannot end early, so that they produce equally many tokens.
+They take turns within one run, so that noise of the machine affects all of them. Results are medians of the rounds and
+of their ratios. CTranslate2 has our weights, converted.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from vaswani_transformer import quantize
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, ratios, write_results
 from .models import in_ctranslate2, marian_like, vaswani
 
 
@@ -36,7 +36,7 @@ COMPARED = (
 
 
 def make_batch(size: int, length: int, vocab_size: int) -> dict[str, torch.Tensor]:
-    """`size` random sources of `length` to half as many tokens, padded on the right."""
+    """`size` random sources of `length` down to half as many tokens, padded on the right."""
     generator = torch.Generator().manual_seed(size)
     ids = torch.randint(3, vocab_size, (size, length), generator=generator)
     lengths = torch.linspace(length, length // 2, size).round()
@@ -48,23 +48,23 @@ def generate(model: PreTrainedModel, batch: dict[str, torch.Tensor], beams: int,
     search = {} if beams == 1 else {"length_penalty": 0.6, "early_stopping": "never"}
     output = model.generate(**batch, num_beams=beams, do_sample=False, max_new_tokens=tokens, **search)
     if output.shape != (len(batch["input_ids"]), tokens + 1):
-        raise RuntimeError(f"Expected {tokens} new tokens a sentence, got an output of shape {tuple(output.shape)}.")
+        raise RuntimeError(f"Expected {tokens} new tokens per sentence, got an output of shape {tuple(output.shape)}.")
 
 
 def translate(translator, batch: dict[str, torch.Tensor], beams: int, tokens: int):
-    """CTranslate2's own search for the same sources."""
+    """Translates the same sources with CTranslate2."""
     lengths = batch["attention_mask"].sum(dim=-1).tolist()
     words = [[f"w{i}" for i in ids[:n]] for ids, n in zip(batch["input_ids"].tolist(), lengths, strict=True)]
     limits = dict(min_decoding_length=tokens, max_decoding_length=tokens)
     results = translator.translate_batch(words, beam_size=beams, length_penalty=0, **limits)
     if any(len(result.hypotheses[0]) != tokens for result in results):
-        raise RuntimeError(f"Expected {tokens} tokens of each sentence from CTranslate2.")
+        raise RuntimeError(f"Expected {tokens} new tokens per sentence from CTranslate2.")
 
 
 def contenders(
     preset: str, dtype: torch.dtype, names: list[str], folder: Path, vocab_size: int | None = None
 ) -> dict[str, Callable]:
-    """Functions of a batch, the beams and the tokens to produce."""
+    """A function of a batch, the number of beams and of new tokens for each contender."""
     model, functions = vaswani(preset, vocab_size), {}
     for name in names:
         if name.startswith("ctranslate2"):
@@ -76,11 +76,11 @@ def contenders(
             functions[name] = partial(translate, translator)
             continue
         if name == "marian":
-            other = marian_like(model.config).to(dtype)
+            contender = marian_like(model.config).to(dtype)
         else:
-            other = quantize(copy.deepcopy(model)) if name.endswith("int8") else copy.deepcopy(model).to(dtype)
-        other.generation_config.eos_token_id = None
-        functions[name] = partial(generate, other)
+            contender = quantize(copy.deepcopy(model)) if name.endswith("int8") else copy.deepcopy(model).to(dtype)
+        contender.generation_config.eos_token_id = None
+        functions[name] = partial(generate, contender)
     return functions
 
 
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -113,11 +113,11 @@ def main(arguments: list[str] | None = None):
                 seconds = in_turns(runs, options.rounds)
                 tokens = size * options.new_tokens
                 rates = {name: round(tokens / statistics.median(s)) for name, s in seconds.items()}
-                pairs = [(one, other) for one, other in COMPARED if one in runs and other in runs]
-                speeds = {f"{one} / {other}": ratios(seconds, one, other) for one, other in pairs}
+                pairs = [(first, second) for first, second in COMPARED if first in runs and second in runs]
+                speeds = {f"{first} / {second}": ratios(seconds, first, second) for first, second in pairs}
                 results.append({"preset": preset, "beams": beams, "batch_size": size, "tokens/s": rates} | speeds)
                 print(results[-1], flush=True)
-    record(options.output, "python -m benchmarks.generation", vars(options), results)
+    write_results(options.output, "python -m benchmarks.generation", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""What a glossary does: terms that are there, BLEU, chrF and time, without it, with words required, and as it is.
+"""The effect of a glossary on its terms, BLEU, chrF and time, compared with required words and with neither.
 
     python -m benchmarks.glossary mini-en-de tatoeba=FILE.tsv.xz docs=FILE.tsv.xz --threads 1 \\
         --output benchmarks/results/glossary.json
 
 A sentence's terms are one or two of its longer words, each with the word of the reference that the checkpoint's
-alignment head links to it. "required" gives the search these words alone; "glossary" has them in the source as well, as
-the pipeline does. A file has a source and its translation in a line, with a tab between them.
+alignment head links to it. "required" only requires these words in the search; "glossary" also replaces them in the
+source, as the pipeline does. Files have lines of `source <tab> translation`.
 """
 
 import random
 import re
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,22 +23,22 @@ from vaswani_transformer.model.spans_vaswani import Replaced
 from vaswani_transformer.model.texts_vaswani import LongTexts, Sentence
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, parser_of_sets, ratios, record
+from .measure import in_turns, parser_for_test_sets, ratios, write_results
 from .precision import read_pairs
 
 
-SHORTEST = 5  # letters of a term
+MIN_LETTERS = 5  # in a term
 
 
 def terms_of(source: str, target: str, links: list[tuple[int, int]], number: int) -> dict[str, str]:
-    """At most `number` pairs of words that are linked to each other alone."""
-    of_source, of_target = ([text[slice(*span)] for span in words(text)] for text in (source, target))
-    by_source = [[j for i, j in links if i == word] for word in range(len(of_source))]
+    """At most `number` pairs of words that are linked only to each other."""
+    source_words, target_words = ([text[slice(*span)] for span in words(text)] for text in (source, target))
+    by_source = [[j for i, j in links if i == word] for word in range(len(source_words))]
     pairs = {
-        of_source[i]: of_target[js[0]]
+        source_words[i]: target_words[js[0]]
         for i, js in enumerate(by_source)
-        if len(js) == 1 and min(len(of_source[i]), len(of_target[js[0]])) >= SHORTEST
-        and of_source[i].isalpha() and of_target[js[0]].isalpha() and source.count(of_source[i]) == 1
+        if len(js) == 1 and min(len(source_words[i]), len(target_words[js[0]])) >= MIN_LETTERS
+        and source_words[i].isalpha() and target_words[js[0]].isalpha() and source.count(source_words[i]) == 1
     }  # fmt: skip
     chosen = random.Random(source).sample(sorted(pairs), min(number, len(pairs)))
     return {term: pairs[term] for term in chosen}
@@ -48,8 +49,8 @@ def has_term(translation: str, term: str) -> bool:
 
 
 def main(arguments: list[str] | None = None):
-    parser = parser_of_sets("benchmarks.glossary", str(__doc__).splitlines()[0], limit=300)
-    parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="in a sentence, at most")
+    parser = parser_for_test_sets("benchmarks.glossary", str(__doc__).splitlines()[0], limit=300)
+    parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="terms per sentence")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -61,35 +62,39 @@ def main(arguments: list[str] | None = None):
         pairs = list(zip(*read_pairs(Path(file), [0, 1], options.limit), strict=True))
         links = align(model, tokenizer, pairs)
         for number in options.terms:
-            terms = [terms_of(*pair, of, number) for pair, of in zip(pairs, links, strict=True)]
-            chosen = [(pair, of) for pair, of in zip(pairs, terms, strict=True) if len(of) == number]
+            terms = [terms_of(*pair, pair_links, number) for pair, pair_links in zip(pairs, links, strict=True)]
+            chosen = [
+                (pair, pair_terms) for pair, pair_terms in zip(pairs, terms, strict=True) if len(pair_terms) == number
+            ]
             with_terms = [
-                LongTexts(tokenizer, pipeline.translate, glossary=Glossary(of)).sentence(source)
-                for (source, _), of in chosen
+                LongTexts(tokenizer, pipeline.translate, glossary=Glossary(pair_terms)).sentence(source)
+                for (source, _), pair_terms in chosen
             ]
             sentences = {
                 "plain": [Sentence(sentence.text, Replaced(sentence.text)) for sentence in with_terms],
                 "required": [s._replace(replaced=Replaced(s.text)) for s in with_terms],
                 "glossary": with_terms,
             }
-            functions = {kind: lambda of=of: pipeline._translate_sentences(of) for kind, of in sentences.items()}
+            functions = {kind: partial(pipeline._translate_sentences, texts) for kind, texts in sentences.items()}
             seconds = in_turns(functions, options.rounds)
             result = {"set": name, "terms in a sentence": number, "sentences": len(chosen)}
             for kind, function in functions.items():
                 translations = [records[0]["translation_text"] for records in function()]
-                there = [
+                is_there = [
                     has_term(translation, term)
-                    for translation, (_, of) in zip(translations, chosen, strict=True)
-                    for term in of.values()
+                    for translation, (_, pair_terms) in zip(translations, chosen, strict=True)
+                    for term in pair_terms.values()
                 ]
                 references = [[target for (_, target), _ in chosen]]
-                result[f"terms there, {kind}"] = round(sum(there) / max(1, len(there)), 4)
+                result[f"terms there, {kind}"] = round(sum(is_there) / max(1, len(is_there)), 4)
                 result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, references).score, 2)
                 result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, references).score, 2)
-            result["glossary / plain"] = ratios(seconds, of="glossary", to="plain")
+            result["glossary / plain"] = ratios(seconds, "glossary", baseline="plain")
             results.append(result)
     settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    record(options.output, "python -m benchmarks.glossary", settings | {"checkpoint": Path(folder).name}, results)
+    write_results(
+        options.output, "python -m benchmarks.glossary", settings | {"checkpoint": Path(folder).name}, results
+    )
 
 
 if __name__ == "__main__":

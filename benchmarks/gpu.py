@@ -1,12 +1,12 @@
-"""What half an hour on a GPU has to show: training and decoding in bfloat16, as they are and compiled, with memory.
+"""Training and decoding on a GPU in bfloat16, eager and compiled: speed and memory, within half an hour.
 
     python -m benchmarks.gpu --output benchmarks/results/gpu.json
     python -m benchmarks.gpu --device cpu --presets tiny --sentences 4 --tokens 8 --rounds 1   # a rehearsal
 
-Training: `sdpa` chooses its own kernel, `flash` allows FlashAttention alone and fails where that cannot run, `compiled`
-is `torch.compile` of the model. Decoding: our own step with a growing cache, and the model's forward with a static
-cache, as it is and compiled (on a GPU with CUDA graphs). Results are written after each preset, so that a machine that
-is taken away loses one.
+Training: with `sdpa` torch chooses the kernel, `flash` allows only FlashAttention and fails where it cannot run, and
+`compiled` is `torch.compile` of the model. Decoding: our step with a growing cache, and the model's forward with a
+static cache, eager and compiled (on a GPU with CUDA graphs). Results are written after each preset, in case the machine
+is lost.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .generation import make_batch
-from .measure import in_turns, record
+from .measure import in_turns, write_results
 from .models import vaswani
 from .training_step import peak_tflops, training_flops
 
@@ -33,7 +33,7 @@ def reset_peak(device: str):
 
 
 def peak_memory(device: str) -> int | None:
-    """MiB that tensors took at most since `reset_peak`."""
+    """Peak MiB of tensors since `reset_peak`."""
     return torch.cuda.max_memory_allocated() // 2**20 if device == "cuda" else None
 
 
@@ -44,7 +44,7 @@ def synchronised(function: Callable, device: str):
 
 
 def first_run(function: Callable) -> float:
-    """Seconds of a first call, in which a compiler works."""
+    """Seconds of the first call, which includes compilation."""
     start = time.perf_counter()
     function()
     return round(time.perf_counter() - start, 2)
@@ -63,7 +63,7 @@ def measure_training(preset: str, options: argparse.Namespace) -> list[dict]:
     model = vaswani(preset).to(options.device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     ids = torch.randint(2, model.config.vocab_size, (2, options.sentences, options.tokens), device=options.device)
-    # Without a mask, as FlashAttention wants it: sentences of equal length need none.
+    # FlashAttention takes no mask: sentences of equal length need none.
     batch = {"input_ids": ids[0], "labels": ids[1]}
     flash = partial(sdpa_kernel, SDPBackend.FLASH_ATTENTION)
     cases = {
@@ -125,11 +125,13 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--presets", nargs="+", default=["base", "big"])
-    parser.add_argument("--sentences", type=int, default=768, help="of a training step")
-    parser.add_argument("--tokens", type=int, default=32, help="of each sentence, on either side")
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 32, 128], help="of decoding")
+    parser.add_argument("--sentences", type=int, default=768, help="sentences in a training step")
+    parser.add_argument("--tokens", type=int, default=32, help="tokens per sentence, on either side")
+    parser.add_argument(
+        "--batch-sizes", type=int, nargs="+", default=[1, 32, 128], help="sentences in a decoding batch"
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     settings, results = vars(options), []
@@ -138,7 +140,7 @@ def main(arguments: list[str] | None = None):
     for measure in (measure_training, measure_decoding):
         for preset in options.presets:
             results += measure(preset, options)
-            record(options.output, "python -m benchmarks.gpu", settings, results)
+            write_results(options.output, "python -m benchmarks.gpu", settings, results)
 
 
 if __name__ == "__main__":

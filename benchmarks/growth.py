@@ -1,9 +1,9 @@
-"""How time grows: with the length of sentences, the beams, the sentences of a batch, and the vocabulary.
+"""How time grows with sentence length, beams, batch size and vocabulary.
 
     python -m benchmarks.growth --threads 1 --output benchmarks/results/growth.json
 
-One of the four grows, the others stay as they are by default; contenders are those of `benchmarks.generation`, in turn.
-A figure of the same name, .svg, is drawn beside the JSON.
+One of the four grows while the others keep their defaults. The contenders of `benchmarks.generation` take turns. Also
+writes a figure, an .svg of the same name as the JSON file.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from vaswani_transformer.system.memory import keep_freed_memory
 
 from .generation import CONTENDERS, contenders, make_batch
-from .measure import in_turns, record
+from .measure import in_turns, write_results
 
 
-USUAL = {"length": 32, "beams": 4, "sentences": 8, "vocabulary": 8192}
+DEFAULTS = {"length": 32, "beams": 4, "sentences": 8, "vocabulary": 8192}
 GROWN = {
     "length": [8, 16, 32, 64, 128, 256],
     "beams": [1, 2, 4, 8, 16],
@@ -41,7 +41,7 @@ def measure(preset: str, names: list[str], rounds: int, sizes: dict[str, list[in
     for grown, values in sizes.items():
         functions, made_for = {}, None
         for value in values:
-            case = USUAL | {grown: value}
+            case = DEFAULTS | {grown: value}
             if made_for != case["vocabulary"]:
                 made_for = case["vocabulary"]
                 with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +63,7 @@ def draw(results: list[dict], path: Path):
             points = [(row["value"], row["seconds"][name]) for row in rows if name in row["seconds"]]
             if points:
                 axes.plot(*zip(*points, strict=True), style, label=name, markersize=4)
-        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds a batch")
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds per batch")
         axes.set_xticks([row["value"] for row in rows], [f"{row['value']:,}" for row in rows], fontsize=7)
         axes.minorticks_off()
         axes.grid(alpha=0.3)
@@ -79,14 +79,14 @@ def main(arguments: list[str] | None = None):
         parser.add_argument(f"--{grown}", type=int, nargs="*", default=values, help=f"default: {values}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: all cores")
-    parser.add_argument("--output", type=Path, required=True, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
     torch.set_num_threads(options.threads or torch.get_num_threads())
     sizes = {grown: getattr(options, grown) for grown in GROWN}
     results = measure(options.preset, options.contenders, options.rounds, sizes)
-    record(options.output, "python -m benchmarks.growth", vars(options) | {"otherwise": USUAL}, results)
+    write_results(options.output, "python -m benchmarks.growth", vars(options) | {"otherwise": DEFAULTS}, results)
     draw(results, options.output.with_suffix(".svg"))
 
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: taking turns, and a record of machine and versions."""
+"""Shared by the benchmarks: alternating measurements, and results with machine and versions."""
 
 import argparse
 import json
@@ -17,9 +17,9 @@ from vaswani_transformer.system.cpu import processor
 def in_turns(
     functions: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Seconds of each function in each round; in a round each runs once, and a first round is not counted.
+    """Seconds of each function in each round. In a round each function runs once; a first round is a warm-up.
 
-    `clock=time.process_time` counts the process's own work, of all its threads, and not that of other programs.
+    `clock=time.process_time` counts the CPU time of this process, with all its threads, and not that of others.
     """
     seconds = {name: [] for name in functions}
     for number in range(rounds + 1):
@@ -31,27 +31,27 @@ def in_turns(
     return seconds
 
 
-def ratios(seconds: dict[str, list[float]], of: str, to: str) -> dict[str, float]:
-    """How many times as fast `of` is as `to`: the median of the rounds, and their extremes."""
-    values = [b / a for a, b in zip(seconds[of], seconds[to], strict=True)]
+def ratios(seconds: dict[str, list[float]], name: str, baseline: str) -> dict[str, float]:
+    """The speed of a function relative to the baseline: the median over rounds, lowest and highest."""
+    values = [b / a for a, b in zip(seconds[name], seconds[baseline], strict=True)]
     summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
-    return {name: round(value, 2) for name, value in summary.items()}
+    return {key: round(value, 2) for key, value in summary.items()}
 
 
-def parser_of_sets(module: str, description: str, limit: int) -> argparse.ArgumentParser:
-    """The arguments of what is measured on a checkpoint with test sets, each named NAME=FILE."""
+def parser_for_test_sets(module: str, description: str, limit: int) -> argparse.ArgumentParser:
+    """A parser for benchmarks of a checkpoint on test sets, each given as NAME=FILE."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
     parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
-    parser.add_argument("--limit", type=int, default=limit, help="lines of each set")
+    parser.add_argument("--limit", type=int, default=limit, help="lines to read of each set")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     return parser
 
 
-def record(output: Path | None, command: str, settings: dict, results: list[dict]):
-    """Writes results with all that one needs to repeat them; prints each line."""
+def write_results(output: Path | None, command: str, settings: dict, results: list[dict]):
+    """Prints the results; writes them with the command, settings, machine and versions if `output` is given."""
     for result in results:
         print(json.dumps(result), flush=True)
     if output is None:

@@ -1,4 +1,4 @@
-"""The models that are compared."""
+"""The models to compare."""
 
 import subprocess
 import sys
@@ -12,14 +12,14 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
 def vaswani(preset: str, vocab_size: int | None = None) -> VaswaniForConditionalGeneration:
-    """The preset with random weights, and with another vocabulary if given."""
+    """The preset with random weights, and with a vocabulary of another size if given."""
     torch.manual_seed(0)
     changed = {} if vocab_size is None else {"vocab_size": vocab_size}
     return VaswaniForConditionalGeneration(VaswaniConfig.from_preset(preset, **changed)).eval()
 
 
 def marian_like(ours: VaswaniConfig) -> MarianMTModel:
-    """transformers' MarianMTModel in the same shape (with the biases that Marian always has), with random weights."""
+    """transformers' MarianMTModel in the same shape (plus the biases that Marian always has), with random weights."""
     config = MarianConfig(
         vocab_size=ours.vocab_size,
         d_model=ours.d_model,
@@ -42,7 +42,7 @@ def marian_like(ours: VaswaniConfig) -> MarianMTModel:
 
 
 def numbered_tokenizer(vocab_size: int) -> PreTrainedTokenizerFast:
-    """A tokenizer of the words w3, w4, ..., for a model that has learned no other."""
+    """A tokenizer of the words w3, w4, ..., for a model with random weights."""
     vocabulary = {"<pad>": 0, "</s>": 1, "<unk>": 2} | {f"w{i}": i for i in range(3, vocab_size)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -51,7 +51,7 @@ def numbered_tokenizer(vocab_size: int) -> PreTrainedTokenizerFast:
 
 
 def in_ctranslate2(model: VaswaniForConditionalGeneration, folder: Path, quantization: str) -> Path:
-    """The same weights as a model for CTranslate2, converted by our own command."""
+    """The folder of the same weights for CTranslate2, converted by our command."""
     ours, theirs = folder / "ours", folder / quantization
     if not ours.exists():
         model.save_pretrained(ours)

@@ -1,9 +1,9 @@
-"""What a dtype does to translations: BLEU and chrF of each on the same sentences, and how many are the same.
+"""The effect of a dtype on translations: BLEU, chrF, and how many translations are identical.
 
     python -m benchmarks.precision mini-en-de tatoeba=FILE.tsv.xz news=FILE.tsv.xz captions=FILE.tsv.xz \\
         --output benchmarks/results/precision.json
 
-A file has a source and its translation in a line, with a tab between them; `--columns 1 0` takes them the other way.
+Files have lines of `source <tab> translation`; `--columns 1 0` swaps them.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from vaswani_transformer import checkpoint_path, load, translate_texts
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import record
+from .measure import write_results
 
 
 def read_pairs(path: Path, columns: list[int], limit: int | None) -> tuple[list[str], list[str]]:
@@ -30,11 +30,13 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`")
     parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
     parser.add_argument(
-        "--dtypes", nargs="+", default=["float32", "int8", "bfloat16"], help="the first is compared with"
+        "--dtypes", nargs="+", default=["float32", "int8", "bfloat16"], help="dtypes; the first is the baseline"
     )
-    parser.add_argument("--columns", type=int, nargs=2, default=[0, 1], help="of the source and of its translation")
-    parser.add_argument("--limit", type=int, help="sentences of each set")
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument(
+        "--columns", type=int, nargs=2, default=[0, 1], help="columns of the source and of its translation"
+    )
+    parser.add_argument("--limit", type=int, help="sentences to read of each set")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -52,11 +54,11 @@ def main(arguments: list[str] | None = None):
             result = {"dtype": dtype, "set": name, "sentences": len(sources)}
             result["BLEU"] = round(bleu.corpus_score(translations, [references]).score, 2)
             result["chrF"] = round(chrf.corpus_score(translations, [references]).score, 2)
-            same = sum(one == other for one, other in zip(first[name], translations, strict=True))
+            same = sum(a == b for a, b in zip(first[name], translations, strict=True))
             result[f"the same as in {options.dtypes[0]}"] = round(same / len(sources), 3)
             results.append(result | {"signature": str(bleu.get_signature())})
     settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    record(options.output, "python -m benchmarks.precision", settings, results)
+    write_results(options.output, "python -m benchmarks.precision", settings, results)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Training steps of `training.train` beside those of transformers' Seq2SeqTrainer with MarianMTModel, the same batches.
+"""Training steps of `training.train` compared with transformers' Seq2SeqTrainer and MarianMTModel.
 
     python -m benchmarks.seq2seq_trainer --output benchmarks/results/seq2seq_trainer.json
 
-Both train a model of one shape with dropout 0.1, label smoothing 0.1 and Adam, from the same list of padded batches,
-whose sentences have the lengths of real ones. Each way of training is a process of its own (so that the memory settings
-of one do nothing for another), and takes its turn, a pass over the list, while the others sleep.
+Both train a model of the same shape with dropout 0.1, label smoothing 0.1 and Adam, on the same padded batches, whose
+sentences have the lengths of real ones. Each way of training has a separate process, so that its memory settings do not
+affect the others. They take turns: one passes over the batches while the others sleep.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallba
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, ratios, write_results
 from .models import marian_like, vaswani
 
 
@@ -30,9 +30,9 @@ ADAM = {"lr": 1e-4, "betas": (0.9, 0.98), "eps": 1e-9}
 
 
 def make_batches(vocab_size: int, batch_tokens: int, count: int) -> list[dict[str, torch.Tensor]]:
-    """`count` batches of real sentences' lengths and random tokens, from the shortest sentences to the longest.
+    """`count` batches of random tokens with the lengths of real sentences, from the shortest to the longest.
 
-    Sentences of like length go together; a batch has at most `batch_tokens`, as sentences x the longest side.
+    A batch has sentences of similar length, and at most `batch_tokens` tokens: sentences x the longest side.
     """
     lengths = sorted(json.loads(LENGTHS.read_text(encoding="utf-8"))["lengths"], key=lambda pair: (max(pair), pair))
     groups, group = [], []
@@ -42,7 +42,7 @@ def make_batches(vocab_size: int, batch_tokens: int, count: int) -> list[dict[st
             group = []
         group.append(pair)
     if len(groups) < count:
-        raise ValueError(f"There are only {len(groups)} batches of {batch_tokens:,} tokens.")
+        raise ValueError(f"Only {len(groups)} batches of {batch_tokens:,} tokens; lower --batches or --batch-tokens.")
     generator = torch.Generator().manual_seed(0)
 
     def padded(sizes: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -81,7 +81,7 @@ def train_ours(take_turn, preset: str, batches: list[dict], bf16: bool, tuned: b
 
 
 class Turns(TrainerCallback):
-    """Waits for its turn whenever a pass over the batches is done."""
+    """Waits for its turn after each pass over the batches."""
 
     def __init__(self, take_turn, steps: int):
         self.take_turn, self.steps = take_turn, steps
@@ -96,7 +96,7 @@ class Turns(TrainerCallback):
 
 
 def train_marian(take_turn, preset: str, batches: list[dict], bf16: bool, tuned: bool):
-    """As the library does by itself, or `tuned`: with what we found to be faster for our own model."""
+    """With the library's defaults, or `tuned` with the settings that are fastest for our model."""
     if tuned:
         keep_freed_memory()
     model = marian_like(VaswaniConfig.from_preset(preset)).train()
@@ -127,7 +127,7 @@ WAYS = {
 
 
 def work(connection: Connection, threads: int, way: str, *settings):
-    """A process that trains whenever it is told to."""
+    """A process that trains when it is its turn."""
 
     def take_turn() -> bool:
         connection.send("done")
@@ -150,10 +150,10 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
-    torch.set_num_threads(1)  # processes are forked, which the threads of OpenMP do not outlive
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     vocab_size = VaswaniConfig.from_preset(options.preset).vocab_size
     batches = make_batches(vocab_size, options.batch_tokens, options.batches)
     context, connections, workers = multiprocessing.get_context("fork"), {}, []
@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None):
     shapes = [[*batch["input_ids"].shape, batch["labels"].shape[1]] for batch in batches]
     results.append({"batches": shapes, "of": ["sentences", "source", "target"], "target tokens": tokens})
     torch.set_num_threads(options.threads)
-    record(options.output, "python -m benchmarks.seq2seq_trainer", vars(options), results)
+    write_results(options.output, "python -m benchmarks.seq2seq_trainer", vars(options), results)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""`vaswani serve` under load: many clients at once, against the same lines translated as a file.
+"""`vaswani serve` under load: many clients at once, compared with translating the same lines as a file.
 
     python -m benchmarks.serving mini-en-de FILE.tsv.xz --clients 100 --seconds 60 \\
         --output benchmarks/results/serving.json
 
-In each round the file's lines are first translated by the pipeline in this process, as `vaswani translate --input`
-does it, and then by the server, for the same time: every client sends a line, waits for its translation, and sends the
-next. A line is the text before the first tab.
+In each round, the pipeline in this process first translates lines of the file as `vaswani translate --input` does. Then
+the server translates for the same time: each client sends a line, waits for its translation, and sends the next. A line
+is the text before the first tab.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vaswani_transformer.commands.translate import LINES_OF_A_FILE, load_pipeline
 
-from .measure import record
+from .measure import write_results
 from .precision import read_pairs
 
 
@@ -30,7 +30,7 @@ COMMAND = [sys.executable, "-m", "vaswani_transformer", "serve", "--port", "0"]
 
 
 class Server:
-    """`vaswani serve` in a process of its own; `address` is where it listens."""
+    """`vaswani serve` in a separate process, listening at `address`."""
 
     def __init__(self, checkpoint: str, threads: int | None):
         limits = ["--threads", str(threads)] if threads else []
@@ -41,7 +41,7 @@ class Server:
         self.languages = re.findall(r"(\w+)-(\w+) at", line)[0]
 
     def memory(self) -> int:
-        """MB in use by its processes."""
+        """MB used by its processes."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         files = [Path(f"/proc/{pid}/status").read_text() for pid in [self.process.pid, *children]]
         return sum(int(re.findall(r"VmRSS:\s+(\d+)", file)[0]) for file in files) // 1000
@@ -52,14 +52,14 @@ class Server:
 
 
 class Clients:
-    """Send lines to a server from many threads; `seconds` holds how long each answer took."""
+    """Threads that send lines to a server; `seconds` collects the time to each response."""
 
     def __init__(self, server: Server, lines: list[str]):
         self.server, self.lines = server, itertools.cycle(lines)
         self.lock, self.seconds, self.errors = threading.Lock(), [], 0
 
     def run(self, number: int, seconds: float) -> float:
-        """Answers a second."""
+        """Responses per second."""
         end = time.perf_counter() + seconds
         threads = [threading.Thread(target=self._ask, args=(end,)) for _ in range(number)]
         start, before = time.perf_counter(), len(self.seconds)
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     from vaswani_transformer import catalogue
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None):
          "95% within": round(ranked[int(len(ranked) * 0.95)], 2), "exit status after SIGTERM": server.stop()}
     )  # fmt: skip
     settings = {**vars(options), "file": options.file.name}
-    record(options.output, "python -m benchmarks.serving", settings, results)
+    write_results(options.output, "python -m benchmarks.serving", settings, results)
 
 
 if __name__ == "__main__":

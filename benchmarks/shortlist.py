@@ -1,10 +1,10 @@
-"""What a lexical shortlist does: time, BLEU, and words that the source copies, with it and without, in turn.
+"""The effect of a lexical shortlist on time, BLEU, and words copied from the source.
 
     python -m benchmarks.shortlist FOLDER tatoeba=FILE.tsv.xz news=FILE.tsv.xz --threads 1 \\
         --output benchmarks/results/shortlist.json
 
-FOLDER is a checkpoint with a shortlist.safetensors. A file has a source and its translation in a line, with a tab
-between them.
+FOLDER is a checkpoint with a shortlist.safetensors. Files have lines of `source <tab> translation`. Runs with the
+shortlist and without it take turns.
 """
 
 from functools import partial
@@ -16,17 +16,17 @@ from sacrebleu.metrics import BLEU, CHRF
 from vaswani_transformer import Shortlist, catalogue, load, translate_texts
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, parser_of_sets, ratios, record
+from .measure import in_turns, parser_for_test_sets, ratios, write_results
 from .precision import read_pairs
 
 
 def copied_words(source: str, translation: str) -> set[str]:
-    """Words of a source that stand in its translation as they are."""
+    """Words of a source that its translation repeats."""
     return {word for word in source.split() if len(word) > 1} & set(translation.split())
 
 
 def main(arguments: list[str] | None = None):
-    parser = parser_of_sets("benchmarks.shortlist", str(__doc__).splitlines()[0], limit=500)
+    parser = parser_for_test_sets("benchmarks.shortlist", str(__doc__).splitlines()[0], limit=500)
     parser.add_argument("--dtypes", nargs="+", default=["float32", "int8"])
     parser.add_argument("--beams", type=int, nargs="+", default=[4, 1])
     options = parser.parse_args(arguments)
@@ -50,18 +50,20 @@ def main(arguments: list[str] | None = None):
                 for kind, translations in outputs.items():
                     result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [references]).score, 2)
                     result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [references]).score, 2)
-                same = sum(one == other for one, other in zip(*outputs.values(), strict=True)) / len(sources)
+                same = sum(a == b for a, b in zip(*outputs.values(), strict=True)) / len(sources)
                 result |= {
                     "the same": round(same, 3),
                     "copied words": sum(map(len, copied)),
                     "of these kept": sum(map(len, kept)),
                     "sentences/s full": round(len(sources) / sorted(seconds["full"])[options.rounds // 2], 1),
-                    "short / full": ratios(seconds, of="short", to="full"),
+                    "short / full": ratios(seconds, "short", baseline="full"),
                 }
                 results.append(result)
                 print(result, flush=True)
     settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    record(options.output, "python -m benchmarks.shortlist", settings | {"checkpoint": Path(folder).name}, results)
+    write_results(
+        options.output, "python -m benchmarks.shortlist", settings | {"checkpoint": Path(folder).name}, results
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What it costs to look at translations: time with sentences split and checked, and how many were tried again.
+"""The cost of splitting texts into sentences and checking translations, and how many look wrong.
 
     python -m benchmarks.texts mini-en-de tatoeba=FILE.tsv.xz news=FILE.tsv.xz docs=FILE.tsv.xz --threads 1 \\
         --output benchmarks/results/texts.json
 
-A text is four lines of a file, joined. "plain" translates the lines, as they are, in batches; "texts" finds the
-sentences of the texts, and looks at each translation. Of all pairs of a file it counts how many people's own
-translations look wrong. A file has a source and its translation in a line, with a tab between them.
+A text is four lines of a file, joined. "plain" translates the lines in batches; "texts" splits the texts into sentences
+and checks each translation. The checks also run on all reference translations, to count false alarms. Files have lines
+of `source <tab> translation`.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from vaswani_transformer import TranslationPipeline, catalogue, load
 from vaswani_transformer.model.checks_vaswani import problems
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, parser_of_sets, ratios, record
+from .measure import in_turns, parser_for_test_sets, ratios, write_results
 from .precision import read_pairs
 
 
@@ -29,8 +29,10 @@ def joined(lines: list[str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None):
-    parser = parser_of_sets("benchmarks.texts", str(__doc__).splitlines()[0], limit=200)
-    parser.add_argument("--columns", type=int, nargs=2, default=[0, 1], help="of the source and of its translation")
+    parser = parser_for_test_sets("benchmarks.texts", str(__doc__).splitlines()[0], limit=200)
+    parser.add_argument(
+        "--columns", type=int, nargs=2, default=[0, 1], help="columns of the source and of its translation"
+    )
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -58,10 +60,10 @@ def main(arguments: list[str] | None = None):
         for kind, translations in outputs.items():
             result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [joined(references)]).score, 2)
             result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [joined(references)]).score, 2)
-        result["texts / plain"] = ratios(seconds, of="texts", to="plain")
+        result["texts / plain"] = ratios(seconds, "texts", baseline="plain")
         results.append(result)
     settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    record(options.output, "python -m benchmarks.texts", settings | {"checkpoint": Path(folder).name}, results)
+    write_results(options.output, "python -m benchmarks.texts", settings | {"checkpoint": Path(folder).name}, results)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A training step (forward, backward, Adam) in the ways one could take it, beside transformers' MarianMTModel.
+"""A training step (forward, backward, Adam) in several variants, compared with transformers' MarianMTModel.
 
     python -m benchmarks.training_step --output benchmarks/results/training_step.json
     python -m benchmarks.training_step --device cuda --presets base big --sentences 768 --tokens 32
 
-The share of the peak is that of the model's own floating-point operations, as PaLM counted (arXiv 2204.02311, appendix
-B): what a step computes twice, or on padding, does not count.
+The share of the peak counts the model's floating-point operations as in PaLM (arXiv 2204.02311, appendix B), without
+recomputation and padding.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, ratios, record
+from .measure import in_turns, ratios, write_results
 from .models import marian_like, vaswani
 
 
@@ -25,7 +25,7 @@ PEAK_TFLOPS = {"H100": 989, "H200": 989}  # dense bfloat16, from NVIDIA's data s
 
 
 def training_flops(config: VaswaniConfig, sentences: int, source: int, target: int) -> int:
-    """Floating-point operations of the products in a forward and a backward pass; the latter has twice the former's.
+    """Floating-point operations of the products in a forward and a backward pass, which has twice as many.
 
     `sentences` of `source` and `target` tokens each. A multiplication with its addition counts as two operations.
     """
@@ -47,7 +47,7 @@ def training_flops(config: VaswaniConfig, sentences: int, source: int, target: i
 
 
 def peak_tflops(device: str) -> float | None:
-    """Of the device in bfloat16, where it is known."""
+    """The device's peak in bfloat16, if it is known."""
     name = torch.cuda.get_device_name() if device == "cuda" else ""
     return next((peak for known, peak in PEAK_TFLOPS.items() if known in name), None)
 
@@ -99,11 +99,13 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training_step", description=__doc__.splitlines()[0])
     parser.add_argument("--presets", nargs="+", default=["mini"])
     parser.add_argument("--sentences", type=int, default=160)
-    parser.add_argument("--tokens", type=int, default=15, help="of each sentence, on either side")
+    parser.add_argument("--tokens", type=int, default=15, help="tokens per sentence, on either side")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--peak-tflops", type=float, help="of the device in bfloat16; known for H100 and H200")
-    parser.add_argument("--output", type=Path, help="a JSON file for the figures")
+    parser.add_argument(
+        "--peak-tflops", type=float, help="the device's peak in bfloat16 [default: known for H100 and H200]"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
@@ -111,7 +113,7 @@ def main(arguments: list[str] | None = None):
     settings = vars(options)
     if options.device == "cuda":
         settings = {**settings, "gpu": torch.cuda.get_device_name()}
-    record(options.output, "python -m benchmarks.training_step", settings, results)
+    write_results(options.output, "python -m benchmarks.training_step", settings, results)
 
 
 if __name__ == "__main__":

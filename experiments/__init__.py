@@ -1,1 +1,1 @@
-"""The paper's claims about its own parts, tried again at a size that two CPU cores can pay for: see README.md."""
+"""The paper's claims about its own parts, repeated at a size that two CPU cores can train: see README.md."""

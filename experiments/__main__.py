@@ -1,11 +1,11 @@
 """Repeats the paper's experiments.
 
-python -m experiments                                       # what there is, and what has been run
+python -m experiments                                       # list the experiments
 python -m experiments table3 --data DATA --work RUNS --jobs 2
-python -m experiments report                                # README.md and its figures, from results/
+python -m experiments report                                # rewrite README.md and its figures from results/
 
-Interrupt an experiment, and its training goes on with the same command. Its runs stay in RUNS; results/NAME.json is
-what is recorded, and the report is written again. DATA is the folder that README.md describes.
+Each experiment writes results/NAME.json and updates the report. Its training runs stay in RUNS; after an interrupt, the
+same command resumes. README.md describes the files in DATA.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from .lab import ExperimentError, Lab, record, recorded
+from .lab import ExperimentError, Lab, read_results, write_results
 from .report import EXPERIMENTS, write_report
 
 
@@ -25,8 +25,8 @@ def interrupt(*_):
 def overview() -> str:
     lines = []
     for name in EXPERIMENTS:
-        module, found = import_module(f".{name}", __package__), recorded(name)
-        state = f"run on {found['machine']['processor']}" if found else "not run yet"
+        module, results = import_module(f".{name}", __package__), read_results(name)
+        state = f"run on {results['machine']['processor']}" if results else "not run yet"
         lines.append(f"{name:12} {module.TITLE} ({state})")
     return "\n".join(lines)
 
@@ -35,11 +35,16 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", nargs="?", choices=[*EXPERIMENTS, "report"], metavar="NAME", help="table3, heads, ...")
-    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipes' paths start from")
-    parser.add_argument("--work", type=Path, help="the folder of the runs, where some are trained")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="runs (of heads: checkpoints) at a time; they share the threads"
+        "name", nargs="?", choices=[*EXPERIMENTS, "report"], metavar="NAME", help="an experiment, or report"
+    )
+    parser.add_argument("--data", type=Path, default=Path("."), help="folder with the data [default: this folder]")
+    parser.add_argument("--work", type=Path, help="folder for training runs; required by experiments that train")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="parallel runs (for heads: checkpoints), which share the threads [default: 1]",
     )
     options = parser.parse_args(arguments)
     if options.name is None:
@@ -50,12 +55,12 @@ def main(arguments: list[str] | None = None):
         if options.name != "report":
             module = import_module(f".{options.name}", __package__)
             lab = Lab(options.data.absolute(), options.work and options.work.absolute(), options.jobs)
-            record(options.name, module.run(lab))
+            write_results(options.name, module.run(lab))
         write_report()
     except ExperimentError as error:
         sys.exit(f"{parser.prog}: {error}")
     except KeyboardInterrupt:
-        sys.exit(f"{parser.prog}: stopped; give the same command again")
+        sys.exit(f"{parser.prog}: interrupted; rerun the same command to resume")
 
 
 if __name__ == "__main__":

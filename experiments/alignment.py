@@ -1,21 +1,27 @@
-"""Word alignment: which head of the decoder looks at the word that it translates.
+"""Word alignment: which decoder head looks at the word that is being translated.
 
     pip install "vaswani-transformer[align]"; python -m experiments alignment --data DATA
 
-Question: which head of cross-attention tells best which source word a target word translates, and how good is that
-beside a tool made for it?
+Question: which head of cross-attention shows best which source word a target word translates, and how good is it
+compared with a dedicated tool?
 
-Design: source and reference go through the model. For each target word we take the source word with the largest weight,
-either at the step that predicts the word or at the next, which reads it (Chen et al. 2020, arXiv 2004.14837, found the
-latter better). The head is chosen by its alignment error rate on Tatoeba's test, where eflomal, trained on 100,000
-pairs more, says what is right: links that it finds in both directions are sure, in one only possible. It is judged on
-sentences aligned by hand (alignments/), as eflomal is. Lower is better; a head gives one link a word, so that 0 is out
-of reach. The winner is kept in the checkpoint's generation_config.json, as `alignment_head`.
+Design:
+
+- The model reads a source and its reference translation. Each target word is linked to the source word with the largest
+  weight, either at the step that predicts the word or at the next step, which reads it. Chen et al. 2020 (arXiv
+  2004.14837) found the latter better.
+- The head is chosen by its alignment error rate on Tatoeba's test, with the links of eflomal as the reference: links
+  in both directions are sure, the others possible. eflomal is trained on 100,000 more pairs.
+- The head and eflomal are compared on sentences aligned by hand ([alignments/](alignments)). Lower is better; 0 is out
+  of reach, since a head gives each target word exactly one link.
+
+The best head is saved in the checkpoint's generation_config.json, as `alignment_head`.
 """
 
 import json
 import lzma
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -30,21 +36,22 @@ from vaswani_transformer.loading import load
 from vaswani_transformer.model.alignment_vaswani import WHEN, by_word, words
 
 from . import figures
-from .heads import CHECKPOINTS as OF_TEXT
+from .heads import CHECKPOINTS as TEXT_CHECKPOINTS
 from .intervals import Interval, bootstrap
-from .lab import ROOM, ExperimentError, Lab
+from .lab import FOLDER, ExperimentError, Lab
 from .tables import Column, markdown
 
 
 TITLE = "Alignment: the head that looks at the word it translates"
-CHECKPOINTS = {**OF_TEXT, "multi30k-en-de": ("en-de", 0, 1), "multi30k-en-fr": ("en-fr", 0, 1)}
-TRAINED, CHOSEN_BY = 100_000, 1000  # pairs for eflomal; of Tatoeba's test, to choose a head by
+CHECKPOINTS = {**TEXT_CHECKPOINTS, "multi30k-en-de": ("en-de", 0, 1), "multi30k-en-fr": ("en-fr", 0, 1)}
+TRAINED, CHOSEN_BY = 100_000, 1000  # pairs to train eflomal; pairs of Tatoeba's test that choose the head
+STEPS = {"produced": "predicts", "read": "reads"}
 
 Links = set[tuple[int, int]]  # (word of the source, word of the target)
 
 
 class Aligned(NamedTuple):
-    """A pair with the links that count as right: `possible` holds the sure ones, too."""
+    """A pair with its reference links; `possible` includes the sure ones."""
 
     source: str
     target: str
@@ -57,10 +64,10 @@ def split(text: str) -> list[str]:
 
 
 def read_alignments(path: Path) -> list[Aligned]:
-    """Sentences aligned by hand: see alignments/en-de.txt for how they are written.
+    """Sentences aligned by hand. alignments/en-de.txt describes the format.
 
     Raises:
-        ValueError: a link is of a word that the sentence does not have.
+        ValueError: a link names a word that is not in the sentence.
     """
     paragraphs = path.read_text(encoding="utf-8").split("\n\n")
     return [parse(*paragraph.strip().splitlines()) for paragraph in paragraphs if not paragraph.startswith("#")]
@@ -68,27 +75,28 @@ def read_alignments(path: Path) -> list[Aligned]:
 
 def parse(source: str, target: str, links: str) -> Aligned:
     def place(word: str, sentence: str) -> int:
-        text, _, number = word.partition("/")
-        places = [i for i, one in enumerate(split(sentence)) if one == text]
+        name, _, number = word.partition("/")
+        places = [i for i, text in enumerate(split(sentence)) if text == name]
         if len(places) < int(number or 1):
-            raise ValueError(f"There is no {word!r} in {sentence!r}.")
+            raise ValueError(f"{word!r} is not in {sentence!r}.")
         return places[int(number or 1) - 1]
 
     sure, possible = set(), set()
     for link in links.split():
         mark = "~" if "~" in link else "="
-        one, other = link.split(mark)
-        pair = place(one, source), place(other, target)
+        source_word, target_word = link.split(mark)
+        pair = place(source_word, source), place(target_word, target)
         possible.add(pair)
         if mark == "=":
             sure.add(pair)
     return Aligned(source, target, sure, possible)
 
 
-def error_rate(found: Sequence[Links], right: Sequence[Aligned]) -> float:
+def error_rate(links: Sequence[Links], reference: Sequence[Aligned]) -> float:
     """AER (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|)."""
-    hits = sum(len(a & one.sure) + len(a & one.possible) for a, one in zip(found, right, strict=True))
-    return 1 - hits / sum(len(a) + len(one.sure) for a, one in zip(found, right, strict=True))
+    pairs = list(zip(links, reference, strict=True))
+    hits = sum(len(a & pair.sure) + len(a & pair.possible) for a, pair in pairs)
+    return 1 - hits / sum(len(a) + len(pair.sure) for a, pair in pairs)
 
 
 # Heads ---------------------------------------------------------------------------------------------------------------
@@ -98,34 +106,34 @@ def error_rate(found: Sequence[Links], right: Sequence[Aligned]) -> float:
 def links_of_heads(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Aligned]
 ) -> dict[tuple[int, int, str], list[Links]]:
-    """Of each layer, head, and time of looking: a link for each target word of each pair."""
+    """{(layer, head, when): the links of each pair}, one link for each target word."""
     model.set_attn_implementation("eager")
-    found: dict[tuple[int, int, str], list[Links]] = {}
+    links_by_head: dict[tuple[int, int, str], list[Links]] = {}
     for pair in pairs:
         inputs = tokenizer([pair.source], return_tensors="pt", return_offsets_mapping=True)
         outputs = tokenizer(text_target=[pair.target], return_tensors="pt", return_offsets_mapping=True)
-        of_source = by_word(inputs.pop("offset_mapping")[0].tolist(), words(pair.source))  # [words, S]
-        of_target = by_word(outputs["offset_mapping"][0].tolist(), words(pair.target))  # [words, T]
+        source_words = by_word(inputs.pop("offset_mapping")[0].tolist(), words(pair.source))  # [words, S]
+        target_words = by_word(outputs["offset_mapping"][0].tolist(), words(pair.target))  # [words, T]
         ids = torch.cat(
             [model.prepare_decoder_input_ids_from_labels(outputs["input_ids"]), outputs["input_ids"][:, -1:]], 1
         )
         weights = model(**inputs, decoder_input_ids=ids, output_attentions=True).cross_attentions
-        for layer, of_layer in enumerate(weights):
+        for layer, layer_weights in enumerate(weights):
             for when, shift in WHEN.items():
-                rows = of_layer[0].float()[:, shift : shift + of_target.shape[1]]  # [H, T, S]
-                largest = (of_target @ rows @ of_source.T).argmax(dim=-1)  # [H, words]
-                for head, chosen in enumerate(largest.tolist()):
-                    links = {(i, j) for j, i in enumerate(chosen)}
-                    found.setdefault((layer, head, when), []).append(links)
+                rows = layer_weights[0].float()[:, shift : shift + target_words.shape[1]]  # [H, T, S]
+                largest = (target_words @ rows @ source_words.T).argmax(dim=-1)  # [H, words]
+                for head, linked in enumerate(largest.tolist()):
+                    links = {(i, j) for j, i in enumerate(linked)}
+                    links_by_head.setdefault((layer, head, when), []).append(links)
     model.set_attn_implementation("sdpa")
-    return found
+    return links_by_head
 
 
 # eflomal -------------------------------------------------------------------------------------------------------------
 
 
 def eflomal_links(pairs: Sequence[tuple[str, str]]) -> list[tuple[Links, Links]]:
-    """The links of each pair in one direction and in the other.
+    """The links of each pair, forward and reverse.
 
     Raises:
         ExperimentError: eflomal is not installed.
@@ -133,7 +141,9 @@ def eflomal_links(pairs: Sequence[tuple[str, str]]) -> list[tuple[Links, Links]]
     try:
         from eflomal import Aligner
     except ImportError as error:
-        raise ExperimentError('Alignment needs eflomal: pip install "vaswani-transformer[align]"') from error
+        raise ExperimentError(
+            'eflomal is not installed. Install it with: pip install "vaswani-transformer[align]"'
+        ) from error
     sources, targets = ([" ".join(split(text.lower())) + "\n" for text in side] for side in zip(*pairs, strict=True))
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder, "forward"), Path(folder, "reverse")
@@ -145,7 +155,7 @@ def eflomal_links(pairs: Sequence[tuple[str, str]]) -> list[tuple[Links, Links]]
 
 
 def training_pairs(lab: Lab, folder: str) -> list[tuple[str, str]]:
-    """The first everyday sentences of the training data."""
+    """The first pairs of everyday sentences in the training data."""
     with lzma.open(lab.path(f"{folder}/train.tsv.xz"), "rt", encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file)
         return [(row[0], row[1]) for row in islice((row for row in rows if row[2] == "tatoeba"), TRAINED)]
@@ -155,96 +165,107 @@ def training_pairs(lab: Lab, folder: str) -> list[tuple[str, str]]:
 
 
 def run(lab: Lab) -> dict[str, Any]:
-    found = {}
-    right = {folder: judge(lab, folder) for folder in dict.fromkeys(folder for folder, *_ in CHECKPOINTS.values())}
+    results = {}
+    folders = dict.fromkeys(folder for folder, *_ in CHECKPOINTS.values())
+    references = {folder: judge(lab, folder) for folder in folders}
     for name, (folder, source, _) in CHECKPOINTS.items():
-        chosen_by, by_hand, of_eflomal = right[folder]
+        chosen_by, by_hand, eflomal = references[folder]
+        eflomal_rates = {key: interval(links, by_hand).rounded() for key, links in eflomal.items()}
         if source:
             chosen_by, by_hand = ([turned(pair) for pair in pairs] for pairs in (chosen_by, by_hand))
         model, tokenizer = load(checkpoint_path(name))
         rates = {
             key: error_rate(links, chosen_by) for key, links in links_of_heads(model, tokenizer, chosen_by).items()
         }
-        best = min(rates, key=lambda key: rates[key])
+        layer, head, when = best = min(rates, key=lambda key: rates[key])
         links = links_of_heads(model, tokenizer, by_hand)
         heads = [
             {"layer": layer, "head": head, "when": when, "by_eflomal": round(rate, 4)}
             | {"by_hand": round(error_rate(links[layer, head, when], by_hand), 4)}
             for (layer, head, when), rate in rates.items()
         ]
-        found[name] = {"best": {"layer": best[0], "head": best[1], "when": best[2]}, "heads": heads}
-        found[name] |= {"sentences": len(by_hand), "by_hand": interval(links[best], by_hand).rounded()}
-        keep(checkpoint_path(name), found[name]["best"])
-        found[name]["eflomal"] = {
-            key: interval(of_all, right[folder][1]).rounded() for key, of_all in of_eflomal.items()
-        }
-    return {"checkpoints": found}
+        results[name] = {"best": {"layer": layer, "head": head, "when": when}, "heads": heads}
+        results[name] |= {"sentences": len(by_hand), "by_hand": interval(links[best], by_hand).rounded()}
+        results[name]["eflomal"] = eflomal_rates
+        save_head(checkpoint_path(name), results[name]["best"])
+    return {"checkpoints": results}
 
 
-def keep(checkpoint: str, best: dict[str, Any]):
-    """Writes the head into the checkpoint's record."""
+def save_head(checkpoint: str, best: dict[str, Any]):
+    """Writes the head into the checkpoint's generation_config.json."""
     path = Path(checkpoint, "generation_config.json")
-    kept = json.loads(path.read_text(encoding="utf-8")) | {"alignment_head": best}
+    settings = json.loads(path.read_text(encoding="utf-8")) | {"alignment_head": best}
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     partial.replace(path)
 
 
 def judge(lab: Lab, folder: str) -> tuple[list[Aligned], list[Aligned], dict[str, list[Links]]]:
-    """Test pairs as eflomal aligns them, pairs aligned by hand, and what eflomal makes of these."""
-    by_hand = read_alignments(ROOM / "alignments" / f"{folder}.txt")
+    """Test pairs as eflomal aligns them, pairs aligned by hand, and eflomal's links of the latter."""
+    by_hand = read_alignments(FOLDER / "alignments" / f"{folder}.txt")
     judged = {pair.source for pair in by_hand}
     tests = [pair for pair in lab.pairs(f"{folder}/tatoeba_test.tsv.xz")[:CHOSEN_BY] if pair[0] not in judged]
-    given = [*training_pairs(lab, folder), *tests, *((pair.source, pair.target) for pair in by_hand)]
-    links = eflomal_links(given)[-len(tests) - len(by_hand) :]
+    pairs = [*training_pairs(lab, folder), *tests, *((pair.source, pair.target) for pair in by_hand)]
+    links = eflomal_links(pairs)[-len(tests) - len(by_hand) :]
     chosen_by = [
-        Aligned(source, target, one & other, one | other)
-        for (source, target), (one, other) in zip(tests, links[: len(tests)], strict=True)
+        Aligned(source, target, forward & reverse, forward | reverse)
+        for (source, target), (forward, reverse) in zip(tests, links[: len(tests)], strict=True)
     ]
-    of_hand = links[len(tests) :]
-    return chosen_by, by_hand, {
-        "both directions": [one & other for one, other in of_hand],
-        "either direction": [one | other for one, other in of_hand],
-    }  # fmt: skip
+    eflomal = {
+        "both directions": [forward & reverse for forward, reverse in links[len(tests) :]],
+        "either direction": [forward | reverse for forward, reverse in links[len(tests) :]],
+    }
+    return chosen_by, by_hand, eflomal
 
 
 def turned(pair: Aligned) -> Aligned:
-    """The same for the other direction of translation."""
+    """The pair for the other direction of translation."""
     sure, possible = ({(j, i) for i, j in links} for links in (pair.sure, pair.possible))
     return Aligned(pair.target, pair.source, sure, possible)
 
 
-def interval(links: Sequence[Links], right: Sequence[Aligned]) -> Interval:
-    """Of the error rate, over the choice of sentences."""
-    return bootstrap(lambda indices: error_rate([links[i] for i in indices], [right[i] for i in indices]), len(right))
+def interval(links: Sequence[Links], reference: Sequence[Aligned]) -> Interval:
+    """The interval of the error rate over samples of sentences."""
+
+    def resampled(indices: np.ndarray) -> float:
+        return error_rate([links[i] for i in indices], [reference[i] for i in indices])
+
+    return bootstrap(resampled, len(reference))
 
 
-def finding(found: dict[str, Any]) -> str:
-    parts = []
-    for name, of_model in found["checkpoints"].items():
-        best = of_model["best"]
-        parts.append(
-            f"{name}: head {best['head'] + 1} of layer {best['layer'] + 1}, where the word is {best['when']}, "
-            f"{rate(of_model['by_hand'])}; eflomal {rate(min(of_model['eflomal'].values()))}"
-        )
-    return f"The head that aligns best, with its error rate on sentences aligned by hand: {' | '.join(parts)}."
+# The report ----------------------------------------------------------------------------------------------------------
 
 
-def report(found: dict[str, Any]) -> str:
-    lines = []
-    for name, of_model in found["checkpoints"].items():
-        best = of_model["best"]
-        lines.append(
-            {
-                "checkpoint": f"`{name}`",
-                "head": f"layer {best['layer'] + 1}, head {best['head'] + 1}, where the word is {best['when']}",
-                "error by hand": rate(of_model["by_hand"]),
-                **{f"eflomal, {key}": rate(value) for key, value in of_model["eflomal"].items()},
-                "sentences": of_model["sentences"],
-            }
-        )
-    columns = [Column(name, right=name not in ("checkpoint", "head")) for name in lines[0]]
-    return "\n\n".join([draw(found["checkpoints"]), markdown(columns, lines)])
+def finding(results: dict[str, Any]) -> str:
+    checkpoints = results["checkpoints"]
+    [(head, count)] = Counter(name_of(model["best"]) for model in checkpoints.values()).most_common(1)
+    eflomal = {name: min(model["eflomal"].values()) for name, model in checkpoints.items()}
+    better = [name for name, model in checkpoints.items() if model["by_hand"][0] < eflomal[name][0]]
+    overlapping = [name for name in better if checkpoints[name]["by_hand"][2] >= eflomal[name][1]]
+    return (
+        f"The head that aligns best is {head}, in {count} of {len(checkpoints)} checkpoints. On sentences aligned by "
+        f"hand, the best head has a lower error rate than eflomal in {len(better)} of {len(checkpoints)} checkpoints; "
+        f"the intervals overlap in {len(overlapping)} of these."
+    )
+
+
+def name_of(best: dict[str, Any]) -> str:
+    return f"layer {best['layer'] + 1}, head {best['head'] + 1}, at the step that {STEPS[best['when']]} the word"
+
+
+def report(results: dict[str, Any]) -> str:
+    lines = [
+        {
+            "checkpoint": f"`{name}`",
+            "best head": name_of(model["best"]),
+            "error rate": rate(model["by_hand"]),
+            **{f"eflomal, {key}": rate(value) for key, value in model["eflomal"].items()},
+            "sentences": model["sentences"],
+        }
+        for name, model in results["checkpoints"].items()
+    ]
+    columns = [Column(name, right=name not in ("checkpoint", "best head")) for name in lines[0]]
+    return "\n\n".join([draw(results["checkpoints"]), markdown(columns, lines)])
 
 
 def rate(values: Sequence[float]) -> str:
@@ -253,19 +274,18 @@ def rate(values: Sequence[float]) -> str:
 
 
 def draw(checkpoints: dict[str, Any]) -> str:
-    drawn = figures.figure(9, 5)
-    every = drawn.subplots(2, 3).ravel()
-    for axes in every[len(checkpoints) :]:
+    figure = figures.figure(9, 5)
+    panels = figure.subplots(2, 3).ravel()
+    for axes in panels[len(checkpoints) :]:
         axes.set_axis_off()
-    for axes, (name, of_model) in zip(every, checkpoints.items(), strict=False):
+    for axes, (name, model) in zip(panels, checkpoints.items(), strict=False):
         for when, colour in zip(WHEN, figures.COLOURS, strict=False):
-            heads = [one for one in of_model["heads"] if one["when"] == when]
-            places = np.arange(len(heads))
-            axes.plot(places, [one["by_hand"] for one in heads], "o", color=colour, markersize=4, label=f"word {when}")
-        axes.set_xticks(places, [f"{one['layer'] + 1}.{one['head'] + 1}" for one in heads], fontsize=7)
-        axes.axhline(
-            min(values[0] for values in of_model["eflomal"].values()), color="#999999", linewidth=0.8, label="eflomal"
-        )
-        axes.set(title=name, xlabel="layer and head", ylabel="error rate, by hand", ylim=(0, 1))
-    drawn.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figures.save(drawn, "alignment", "Alignment error rate of each cross-attention head")
+            heads = [head for head in model["heads"] if head["when"] == when]
+            places, rates = np.arange(len(heads)), [head["by_hand"] for head in heads]
+            axes.plot(places, rates, "o", color=colour, markersize=4, label=f"the step that {STEPS[when]} the word")
+        axes.set_xticks(places, [f"{head['layer'] + 1}.{head['head'] + 1}" for head in heads], fontsize=7)
+        eflomal = min(values[0] for values in model["eflomal"].values())
+        axes.axhline(eflomal, color="#999999", linewidth=0.8, label="eflomal")
+        axes.set(title=name, xlabel="layer and head", ylabel="error rate", ylim=(0, 1))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figures.save(figure, "alignment", "Alignment error rate of each cross-attention head")

@@ -1,4 +1,4 @@
-"""Figures of the report: one look for all, as SVG files that stay the same while the results do."""
+"""The report's figures: one style, as SVG files that change only when the results do."""
 
 from pathlib import Path
 
@@ -18,22 +18,22 @@ STYLE = {
     "font.size": 9,
     "legend.frameon": False,
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "vaswani",  # the same ids each time
+    "svg.hashsalt": "vaswani",  # the same ids every time
 }
 
 
-def look():
-    """A context in which figures have the report's look: matplotlib's settings are those of the whole process."""
+def style():
+    """A context in which figures have the report's style: matplotlib's settings apply to the whole process."""
     return matplotlib.rc_context(STYLE)
 
 
 def figure(width: float = 8.0, height: float = 3.4) -> Figure:
-    """An empty one, in inches; `subplots` gives its axes."""
+    """An empty figure; width and height in inches."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(drawn: Figure, name: str, what: str) -> str:
-    """Writes figures/NAME.svg; returns the Markdown that shows it, where `what` is for those who cannot see it."""
+def save(figure: Figure, name: str, alt: str) -> str:
+    """Writes figures/NAME.svg; returns the Markdown that shows it, with `alt` as its alternative text."""
     FOLDER.mkdir(exist_ok=True)
-    drawn.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
-    return f"![{what}](figures/{name}.svg)"
+    figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
+    return f"![{alt}](figures/{name}.svg)"

@@ -1,19 +1,23 @@
-"""Heads: which a model needs, how many can go, and what they do.
+"""Heads: which ones a model needs, how many it can lose, and what they do.
 
     python -m experiments heads --data DATA --jobs 2
 
 Question: multi-head attention "allows the model to jointly attend to information from different representation
 subspaces at different positions" (section 3.2.2). Does a trained model need all of its heads? Michel et al. 2019 (arXiv
-1905.10650) removed many of them at test time, cross-attention's least of all; Voita et al. 2019 (arXiv 1905.09418)
-named what they do.
+1905.10650) removed many at test time, but few of cross-attention; Voita et al. 2019 (arXiv 1905.09418) described what
+heads do.
 
-Design: the checkpoints that ship with the package. Each head by itself is switched off: the change of the loss of a
-token of Tatoeba's test, paired by sentence, and of greedy sacreBLEU. Then heads go one after the other, each time the
-one of ten without which the loss of other sentences rises the least; counted are those that go before the loss has
-risen by 0.05 nats. What a head does is measured on news, whose sentences are longer: it is called positional where its
-largest weight is on the same relative position for 90% of the tokens (Voita's rule); one of rare words where it is on
-one of the two rarest tokens of the sentence more than half of the time (encoder), and one of the end where that is so
-for the end of the sentence.
+Design:
+
+- The models are checkpoints included in the package.
+- Single heads: each head alone is switched off. We measure the change in loss per token of Tatoeba's test, paired by
+  sentence, and in greedy sacreBLEU.
+- Several heads: heads are removed one after another, each time the one of ten candidates whose removal raises the loss
+  of other sentences least. We count the heads removed before the loss has risen by 0.05 nats.
+- Roles are measured on news, whose sentences are longer:
+    - positional: the largest weight is on the same relative position for 90% of tokens (Voita's rule);
+    - rare words: it is on one of the sentence's two rarest tokens more than half of the time (encoder only);
+    - end of the sentence: it is on the end token more than half of the time.
 """
 
 from collections import Counter
@@ -25,6 +29,7 @@ from typing import Any
 import numpy as np
 import sacrebleu
 import torch
+from matplotlib.axes import Axes
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path, translate_texts
@@ -32,9 +37,9 @@ from vaswani_transformer.inspection.heads import Head, head_names, twin_of, with
 from vaswani_transformer.loading import load
 
 from . import figures
-from .intervals import LEVEL, of_pairs
-from .lab import Lab, recorded
-from .tables import Column, markdown
+from .intervals import LEVEL, sampling_variance
+from .lab import Lab, read_results
+from .tables import Column, bullets, markdown
 
 
 TITLE = "Heads: which are needed, and what they do"
@@ -42,12 +47,16 @@ CHECKPOINTS = {
     "mini-en-de": ("en-de", 0, 1), "mini-de-en": ("en-de", 1, 0),
     "mini-en-fr": ("en-fr", 0, 1), "mini-fr-en": ("en-fr", 1, 0),
 }  # fmt: skip
-TESTED, SCORED, CHOSEN = slice(0, 1000), slice(0, 300), slice(1850, 2000)  # of Tatoeba's test; the last to choose by
-TRIED = 10  # heads before each removal: those without which the loss rose least before
+TESTED, SCORED, CHOSEN = (
+    slice(0, 1000),
+    slice(0, 300),
+    slice(1850, 2000),
+)  # lines of Tatoeba's test; the last choose heads to remove
+CANDIDATES = 10  # heads to try before each removal: those that were needed least so far
 READ = 300  # sentences of news
 POSITIONAL, OFTEN = 0.9, 0.5
 RISE = 0.05  # nats; a perplexity that is 5% higher
-NORMAL = 1.96  # of intervals over 1,000 sentences
+NORMAL = 1.96  # quantile for intervals over 1,000 sentences
 KINDS = {("encoder", "self_attn"): "encoder", ("decoder", "self_attn"): "decoder", ("decoder", "cross_attn"): "cross"}
 Pairs = Sequence[tuple[str, str]]
 
@@ -60,24 +69,24 @@ def run(lab: Lab) -> dict[str, Any]:
         work.append((name, pairs, text))
     threads = max(1, torch.get_num_threads() // lab.jobs)
     with get_context("spawn").Pool(lab.jobs, torch.set_num_threads, (threads,)) as workers:
-        found = workers.starmap(examine, work, chunksize=1)
-    return {"checkpoints": dict(zip(CHECKPOINTS, found, strict=True))}
+        results = workers.starmap(examine, work, chunksize=1)
+    return {"checkpoints": dict(zip(CHECKPOINTS, results, strict=True))}
 
 
 def examine(name: str, pairs: Pairs, text: Sequence[str]) -> dict[str, Any]:
-    """All that is recorded of a checkpoint; roles are those in `text`, and it says which words are rare."""
-    model, tokenizer = load(checkpoint_path(name), dtype="float32")  # weights are kept in half of that
+    """The results of a checkpoint; `text` defines the roles of heads, and which words are rare."""
+    model, tokenizer = load(checkpoint_path(name), dtype="float32")  # stored in half of that
     model, heads = twin_of(model), head_names(model)
     whole, bleu = losses(model, tokenizer, pairs[TESTED]), bleu_of(model, tokenizer, pairs[SCORED])
     roles = roles_of(model, tokenizer, text)
     single = []
     for head in heads:
         with without_heads(model, [head]):
-            without, its_bleu = losses(model, tokenizer, pairs[TESTED]), bleu_of(model, tokenizer, pairs[SCORED])
+            without, bleu_without = losses(model, tokenizer, pairs[TESTED]), bleu_of(model, tokenizer, pairs[SCORED])
         change, tokens = without[:, 0] - whole[:, 0], whole[:, 1]
-        value, reach = change.sum() / tokens.sum(), NORMAL * of_pairs(change, tokens) ** 0.5
-        own = {"head": head, "loss": [round(float(x), 4) for x in (value, value - reach, value + reach)]}
-        single.append({**own, "sacrebleu_greedy": round(its_bleu - bleu, 2), **roles[head]})
+        value, reach = change.sum() / tokens.sum(), NORMAL * sampling_variance(change, tokens) ** 0.5
+        result = {"head": head, "loss": [round(float(x), 4) for x in (value, value - reach, value + reach)]}
+        single.append({**result, "sacrebleu_greedy": round(bleu_without - bleu, 2), **roles[head]})
     return {
         "loss": round(float(whole[:, 0].sum() / whole[:, 1].sum()), 4),
         "sacrebleu_greedy": round(bleu, 2),
@@ -88,19 +97,19 @@ def examine(name: str, pairs: Pairs, text: Sequence[str]) -> dict[str, Any]:
 
 @torch.no_grad()
 def losses(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Pairs, batch: int = 100) -> np.ndarray:
-    """Of each pair: nats, and tokens of the target: [N, 2]."""
+    """Nats and tokens of each target: [N, 2]."""
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]) + len(pairs[i][1]))
-    found = np.zeros((len(pairs), 2))
+    results = np.zeros((len(pairs), 2))
     for start in range(0, len(order), batch):
-        some = order[start : start + batch]
-        inputs = tokenizer([pairs[i][0] for i in some], padding=True, return_tensors="pt")
-        targets = tokenizer(text_target=[pairs[i][1] for i in some], padding=True, return_tensors="pt")
+        rows = order[start : start + batch]
+        inputs = tokenizer([pairs[i][0] for i in rows], padding=True, return_tensors="pt")
+        targets = tokenizer(text_target=[pairs[i][1] for i in rows], padding=True, return_tensors="pt")
         counted = targets["attention_mask"].bool()
         labels = targets["input_ids"].masked_fill(~counted, -100)
         logits = model(**inputs, decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels)).logits
         nats = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-        found[some] = torch.stack([nats.view(labels.shape).sum(dim=1), counted.sum(dim=1)], dim=1).numpy()
-    return found
+        results[rows] = torch.stack([nats.view(labels.shape).sum(dim=1), counted.sum(dim=1)], dim=1).numpy()
+    return results
 
 
 def bleu_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Pairs) -> float:
@@ -111,21 +120,21 @@ def bleu_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: P
 def removal(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, heads: list[Head], pairs: Pairs
 ) -> list[dict[str, Any]]:
-    """Heads in the order in which they go, with what is left of the quality, until half of BLEU is gone."""
-    gone: list[Head] = []
+    """Heads in the order of their removal, with the remaining quality, until half of BLEU is lost."""
+    removed: list[Head] = []
     steps: list[dict[str, Any]] = []
     costs = dict.fromkeys(heads, 0.0)
     while costs:
-        tried = sorted(costs, key=lambda head: costs[head])[: TRIED if gone else None]
-        for head in tried:
-            with without_heads(model, [*gone, head]):
+        candidates = sorted(costs, key=lambda head: costs[head])[: CANDIDATES if removed else None]
+        for head in candidates:
+            with without_heads(model, [*removed, head]):
                 costs[head] = losses(model, tokenizer, pairs[CHOSEN])[:, 0].sum()
-        gone.append(min(tried, key=lambda head: costs[head]))
-        del costs[gone[-1]]
-        with without_heads(model, gone):
+        removed.append(min(candidates, key=lambda head: costs[head]))
+        del costs[removed[-1]]
+        with without_heads(model, removed):
             nats, tokens = losses(model, tokenizer, pairs[TESTED]).sum(axis=0)
             bleu = bleu_of(model, tokenizer, pairs[SCORED])
-        steps.append({"head": gone[-1], "loss": round(float(nats / tokens), 4), "sacrebleu_greedy": round(bleu, 2)})
+        steps.append({"head": removed[-1], "loss": round(float(nats / tokens), 4), "sacrebleu_greedy": round(bleu, 2)})
         if bleu < max(step["sacrebleu_greedy"] for step in steps) / 2:
             break
     return steps
@@ -138,7 +147,7 @@ def removal(
 def roles_of(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: Sequence[str]
 ) -> dict[Head, dict[str, Any]]:
-    """Of each head: how often its largest weight is where, over all tokens of sentences and their translations."""
+    """The role of each head: where its largest weights are, over all tokens of sentences and their translations."""
     counts = Counter(token for ids in tokenizer(list(text), verbose=False)["input_ids"] for token in ids)
     sources = text[:READ]
     translations = translate_texts(model, tokenizer, sources, num_beams=1)
@@ -149,20 +158,20 @@ def roles_of(
         labels = tokenizer(text_target=[translation], return_tensors="pt")["input_ids"]
         target = model.prepare_decoder_input_ids_from_labels(labels)
         output = model(**inputs, decoder_input_ids=target, output_attentions=True)
-        of_source = inputs["input_ids"][0].tolist()
+        source_ids = inputs["input_ids"][0].tolist()
         for (stack, kind), weights in zip(
             KINDS, (output.encoder_attentions, output.decoder_attentions, output.cross_attentions), strict=True
         ):
-            keys = target[0].tolist() if (stack, kind) == ("decoder", "self_attn") else of_source
-            for layer, of_layer in enumerate(weights):
-                for head, largest in enumerate(of_layer[0].argmax(dim=-1).tolist()):  # [H, T]
+            keys = target[0].tolist() if (stack, kind) == ("decoder", "self_attn") else source_ids
+            for layer, layer_weights in enumerate(weights):
+                for head, largest in enumerate(layer_weights[0].argmax(dim=-1).tolist()):  # [H, T]
                     tallies[stack, kind, layer, head].update(marks(largest, keys, (stack, kind), counts))
     model.set_attn_implementation("sdpa")
     return {head: role(tally, head) for head, tally in tallies.items()}
 
 
 def marks(largest: list[int], keys: list[int], place: tuple[str, str], counts: Counter) -> Counter:
-    """What the largest weights of the queries of one sentence are on."""
+    """Counts what the largest weights of a sentence's queries are on."""
     rare = set(sorted(range(len(keys) - 1), key=lambda i: counts[keys[i]])[:2])
     tally = Counter(queries=len(largest))
     for query, key in enumerate(largest):
@@ -177,7 +186,7 @@ def marks(largest: list[int], keys: list[int], place: tuple[str, str], counts: C
 
 def role(tally: Counter, head: Head) -> dict[str, Any]:
     places = {place: count for place, count in tally.items() if isinstance(place, int)}
-    place = max(places, key=lambda one: places[one], default=None)
+    place = max(places, key=lambda position: places[position], default=None)
     shares = {name: round(tally[name] / tally["queries"], 3) for name in ("rare", "end")}
     if place is not None:
         shares |= {"place": place, "at_place": round(tally[place] / tally["queries"], 3)}
@@ -200,85 +209,91 @@ def short(head: Sequence) -> str:
     return f"{KINDS[stack, kind]} {layer + 1}.{number + 1}"
 
 
-def finding(found: dict[str, Any]) -> str:
-    parts = []
-    for name, of_model in found["checkpoints"].items():
-        single = of_model["single"]
-        harmless = sum(one["loss"][1] <= 0 for one in single)
-        parts.append(f"{name}: {harmless} of {len(single)} by themselves, {spared(of_model)} together")
-    worst = [max(of_model["single"], key=lambda one: one["loss"][0]) for of_model in found["checkpoints"].values()]
-    kinds = Counter(KINDS[tuple(one["head"][:2])] for one in worst)
-    [(kind, count)] = kinds.most_common(1)
-    aligning = (recorded("alignment") or {"checkpoints": {}})["checkpoints"]
-    aligns = sum(
-        one["head"][1:] == ["cross_attn", aligning[name]["best"]["layer"], aligning[name]["best"]["head"]]
-        for name, one in zip(found["checkpoints"], worst, strict=True)
-        if name in aligning
-    )
-    same = f"; in {aligns} it is the one that aligns best, see there" if aligning else ""
-    return (
-        "Heads without which the loss does not surely rise, and heads that can go together before it has risen by "
-        f"{RISE:g} nats: {'; '.join(parts)}. The head that is missed most is one of {kind} attention in {count} of "
-        f"{len(worst)} checkpoints{same}."
-    )
+def finding(results: dict[str, Any]) -> str:
+    checkpoints = results["checkpoints"]
+    counts = [removable(model) for model in checkpoints.values()]
+    heads = [len(model["single"]) for model in checkpoints.values()]
+    worst = {name: most_needed(model)["head"] for name, model in checkpoints.items()}
+    [(kind, count)] = Counter(KINDS[tuple(head[:2])] for head in worst.values()).most_common(1)
+    sentences = [
+        f"At least {min(counts)} of {min(heads)} heads can be removed together before the loss has risen by {RISE:g} "
+        "nats.",
+        f"The head that a checkpoint needs most is a {kind}-attention head in {count} of {len(worst)} checkpoints.",
+    ]
+    aligning = (read_results("alignment") or {"checkpoints": {}})["checkpoints"]
+    if aligning:
+        same = sum(
+            head[1:] == ["cross_attn", aligning[name]["best"]["layer"], aligning[name]["best"]["head"]]
+            for name, head in worst.items()
+            if name in aligning
+        )
+        sentences.append(f"In {same} of them it is also the head that aligns best.")
+    return " ".join(sentences)
 
 
-def spared(of_model: dict[str, Any]) -> int:
-    """How many heads can go, in their order, before the loss has risen by `RISE`."""
-    most = of_model["loss"] + RISE
-    return len(list(takewhile(lambda step: step["loss"] <= most, of_model["removed"])))
+def most_needed(model: dict[str, Any]) -> dict[str, Any]:
+    return max(model["single"], key=lambda result: result["loss"][0])
 
 
-def report(found: dict[str, Any]) -> str:
-    parts = [draw(found["checkpoints"])]
+def removable(model: dict[str, Any]) -> int:
+    """The number of heads that can be removed, in their order, before the loss has risen by `RISE`."""
+    limit = model["loss"] + RISE
+    return len(list(takewhile(lambda step: step["loss"] <= limit, model["removed"])))
+
+
+def report(results: dict[str, Any]) -> str:
     lines = []
-    for name, of_model in found["checkpoints"].items():
-        single = of_model["single"]
-        harmless = [one for one in single if one["loss"][1] <= 0]
-        worst = max(single, key=lambda one: one["loss"][0])
-        full = of_model["sacrebleu_greedy"]
-        placed = max((one for one in single if "place" in one), key=lambda one: one["at_place"])
+    for name, model in results["checkpoints"].items():
+        single, worst = model["single"], most_needed(model)
+        positional = max((result for result in single if "place" in result), key=lambda result: result["at_place"])
+        roles = Counter(result["role"] for result in single if result["role"]).most_common()
         lines.append(
             {
                 "checkpoint": f"`{name}`",
                 "heads": len(single),
-                "no loss without": len(harmless),
-                "most missed": f"{short(worst['head'])} ({worst['loss'][0]:+.2f} nats)",
-                f"can go together for {RISE:g} nats": spared(of_model),
-                "BLEU": f"{full:.1f}",
-                "most positional": f"{short(placed['head'])}, {placed['place']:+d} for {placed['at_place']:.0%}",
-                "roles": ", ".join(f"{count} {role}" for role, count in Counter(
-                    one["role"] for one in single if one["role"]).most_common()),
+                "not needed alone": sum(result["loss"][1] <= 0 for result in single),
+                "removable together": removable(model),
+                "most needed": f"{short(worst['head'])} ({worst['loss'][0]:+.2f} nats)",
+                "BLEU": f"{model['sacrebleu_greedy']:.1f}",
+                "most positional": f"{short(positional['head'])}, {positional['place']:+d} for "
+                f"{positional['at_place']:.0%}",
+                "roles": ", ".join(f"{count} {role}" for role, count in roles),
             }
-        )  # fmt: skip
-    columns = [Column(name, right=name in ("heads", "BLEU", "no loss without")) for name in lines[0]]
-    parts.append(markdown(columns, lines))
-    parts.append(
-        f'"No loss without": the interval of {LEVEL:.0%} of the change of the loss reaches 0 or below. Heads are named '
-        "by attention, layer and number, counted from 1."
-    )
-    return "\n\n".join(parts)
+        )
+    numbers = ("heads", "BLEU", "not needed alone", "removable together")
+    columns = [Column(name, right=name in numbers) for name in lines[0]]
+    key = [
+        f"not needed alone: heads for which the interval ({LEVEL:.0%}) of the change in loss includes 0 or less.",
+        f"removable together: heads that can be removed before the loss has risen by {RISE:g} nats.",
+        "Heads are named by attention, layer and number, counted from 1.",
+    ]
+    return "\n\n".join([draw(results["checkpoints"]), markdown(columns, lines), bullets(key)])
 
 
 def draw(checkpoints: dict[str, Any]) -> str:
-    drawn = figures.figure(9.5, 2.9 * len(checkpoints))
-    rows = drawn.subplots(len(checkpoints), 2, width_ratios=[1.3, 1], squeeze=False)
-    for (name, of_model), (bars, line) in zip(checkpoints.items(), rows, strict=True):
-        single = of_model["single"]
-        colours = {kind: figures.COLOURS[i] for i, kind in enumerate(KINDS.values())}
-        for kind, colour in colours.items():
-            places = [i for i, one in enumerate(single) if KINDS[tuple(one["head"][:2])] == kind]
-            values = np.array([single[i]["loss"] for i in places])
-            bars.bar(places, values[:, 0], color=colour, label=kind)
-            bars.vlines(places, values[:, 1], values[:, 2], color="#333333", linewidth=0.8)
-        bars.set(title=f"{name}: loss without a head, beyond the whole model's", ylabel="nats a token")
-        bars.set_xticks([i for i, one in enumerate(single) if one["head"][3] == 0],
-                        [short(one["head"]) for one in single if one["head"][3] == 0], rotation=45)  # fmt: skip
-        bars.legend()
-        bleu = [of_model["sacrebleu_greedy"], *(step["sacrebleu_greedy"] for step in of_model["removed"])]
+    figure = figures.figure(9.5, 2.9 * len(checkpoints))
+    rows = figure.subplots(len(checkpoints), 2, width_ratios=[1.3, 1], squeeze=False)
+    colours = dict(zip(KINDS.values(), figures.COLOURS, strict=False))
+    for (name, model), (bars, line) in zip(checkpoints.items(), rows, strict=True):
+        draw_single(bars, name, model["single"], colours)
+        bleu = [model["sacrebleu_greedy"], *(step["sacrebleu_greedy"] for step in model["removed"])]
         line.plot(range(len(bleu)), bleu, color="#999999", zorder=1)
         for kind, colour in colours.items():
-            steps = [i for i, s in enumerate(of_model["removed"], 1) if KINDS[tuple(s["head"][:2])] == kind]
+            steps = [i for i, step in enumerate(model["removed"], 1) if KINDS[tuple(step["head"][:2])] == kind]
             line.plot(steps, [bleu[i] for i in steps], "o", color=colour, markersize=4, label=kind)
-        line.set(title="Heads removed one after the other", xlabel=f"of {len(single)}", ylabel="BLEU", ylim=(0, None))
-    return figures.save(drawn, "heads", "Loss without each head, and BLEU as heads are removed")
+        xlabel = f"removed heads, of {len(model['single'])}"
+        line.set(title="Heads removed one after another", xlabel=xlabel, ylabel="BLEU", ylim=(0, None))
+    return figures.save(figure, "heads", "Change in loss without each head, and BLEU as heads are removed")
+
+
+def draw_single(axes: Axes, name: str, single: list[dict[str, Any]], colours: dict[str, str]):
+    """Bars of the change in loss without each head, with intervals."""
+    for kind, colour in colours.items():
+        places = [i for i, result in enumerate(single) if KINDS[tuple(result["head"][:2])] == kind]
+        values = np.array([single[i]["loss"] for i in places])
+        axes.bar(places, values[:, 0], color=colour, label=kind)
+        axes.vlines(places, values[:, 1], values[:, 2], color="#333333", linewidth=0.8)
+    ticks = {i: short(result["head"]) for i, result in enumerate(single) if result["head"][3] == 0}
+    axes.set(title=f"{name}: change in loss without a head", ylabel="nats per token")
+    axes.set_xticks(list(ticks), list(ticks.values()), rotation=45)
+    axes.legend()

@@ -1,4 +1,4 @@
-"""What the experiments share: runs of a grid, how likely they think given translations, and the record of it all."""
+"""What the experiments share: training runs, the losses of their models, and the files of results."""
 
 import json
 import lzma
@@ -22,15 +22,15 @@ from vaswani_transformer.system.cpu import processor
 from vaswani_transformer.system.files import whole_file
 
 
-ROOM = Path(__file__).parent
-RESULTS = ROOM / "results"
-# Of a finished run, or one whose loss was not finite.
-KEPT = ("recipe.json", "log.jsonl", "not_finite.tsv", "model/training.json", "model/likelihood-*.tsv")
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+# The files to archive of a run that finished, or whose loss was not finite.
+ARCHIVED = ("recipe.json", "log.jsonl", "not_finite.tsv", "model/training.json", "model/likelihood-*.tsv")
 VERSIONS = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy")
 
 
 class ExperimentError(Exception):
-    """An experiment cannot go on; the message says why and what to do."""
+    """An experiment cannot continue; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Run:
     row: str
     seed: int
     folder: Path
-    facts: dict[str, Any]  # what training.grid recorded
+    facts: dict[str, Any]  # as recorded by training.grid
 
     @property
     def name(self) -> str:
@@ -51,37 +51,37 @@ class Run:
         return self.folder / "model"
 
     def log(self) -> list[dict[str, Any]]:
-        """What was reported on the way: dicts with `step`, `validation_loss` and so on."""
+        """The training log: dicts with `step`, `validation_loss` and so on."""
         lines = (self.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
 
 @dataclass(frozen=True)
 class Lab:
-    """Where an experiment finds its data and leaves its runs."""
+    """Where an experiment finds its data and keeps its runs."""
 
     data: Path
-    work: Path | None  # of the runs; None where nothing is to be trained
-    jobs: int = 1  # runs at a time
+    work: Path | None  # folder for runs; None if nothing is trained
+    jobs: int = 1  # parallel runs
 
     def path(self, name: str) -> Path:
-        """A file of the data.
+        """The path of a data file.
 
         Raises:
-            ExperimentError: there is none.
+            ExperimentError: the file is missing.
         """
         if not (self.data / name).exists():
-            raise ExperimentError(f"There is no {self.data / name}. The folder of the data is given with --data.")
+            raise ExperimentError(f"File not found: {self.data / name}. Set the data folder with --data.")
         return self.data / name
 
     def folder(self, name: str) -> Path:
-        """The folder of an experiment's runs, made if it is missing.
+        """The folder of an experiment's runs; creates it if it is missing.
 
         Raises:
-            ExperimentError: where runs are kept was not said.
+            ExperimentError: no folder for runs was given.
         """
         if self.work is None:
-            raise ExperimentError("--work is missing: the folder in which runs are kept.")
+            raise ExperimentError("--work is missing. Set the folder for training runs with --work.")
         folder = self.work / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -99,85 +99,89 @@ class Lab:
         settings: Sequence[str] = (),
         seeds: Sequence[int] = (1,),
     ) -> list[Run]:
-        """Trains a recipe of this room with each run's settings and each seed, or what is left of it.
+        """Trains a recipe of this folder with each run's settings and each seed, unless that is done already.
 
-        All training is training.grid's; a run whose loss is not finite is missing in what is returned.
+        Calls training.grid. Leaves out runs whose loss was not finite.
 
         Raises:
-            ExperimentError: it was stopped, or a run failed for another reason.
+            ExperimentError: training was interrupted, or a run failed for another reason.
         """
         folder = self.folder(name)
         unpack(RESULTS / "runs" / f"{name}.tar.xz", folder)
-        grid: dict[str, Any] = {"recipe": str(ROOM / "recipes" / f"{recipe}.yaml"), "set": list(settings)}
-        grid |= {"seeds": list(seeds), "runs": {run: {"set": own} for run, own in runs.items()}}
+        grid: dict[str, Any] = {"recipe": str(FOLDER / "recipes" / f"{recipe}.yaml"), "set": list(settings)}
+        grid |= {"seeds": list(seeds), "runs": {run: {"set": run_settings} for run, run_settings in runs.items()}}
         (folder / "grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False), encoding="utf-8")
         command = ["training.grid", folder / "grid.yaml", "--data", self.data, "--output", folder]
         command += ["--jobs", self.jobs, "--results", folder / "results.json"]
         with (folder / "grid.txt").open("a") as log:
-            code = self.call(*command, stdout=log, stderr=subprocess.STDOUT)
+            code = self.spawn(*command, stdout=log, stderr=subprocess.STDOUT)
         if code:
             last = (folder / "grid.txt").read_text().strip().splitlines()[-1:]
-            raise ExperimentError(f"{name} was not trained: {''.join(last)} ({folder / 'grid.txt'})")
+            raise ExperimentError(f"Training {name} failed: {''.join(last)} (see {folder / 'grid.txt'})")
         facts = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        finished = {f"{one['run']}-seed{one['seed']}" for one in facts}
-        for missing in {f"{run}-seed{seed}" for seed in seeds for run in runs} - finished:
+        runs_by_name = {
+            name: Run(run["run"], run["seed"], folder / name, run)
+            for run in facts
+            for name in [f"{run['run']}-seed{run['seed']}"]
+        }
+        for missing in {f"{run}-seed{seed}" for seed in seeds for run in runs} - runs_by_name.keys():
             if not (folder / missing / "not_finite.tsv").exists():
-                raise ExperimentError(f"{missing} was not trained: {folder / missing / 'output.txt'} says why.")
-        return [Run(one["run"], one["seed"], folder / f"{one['run']}-seed{one['seed']}", one) for one in facts]
+                raise ExperimentError(f"Training {missing} failed. See {folder / missing / 'output.txt'}.")
+        return list(runs_by_name.values())
 
-    def keep(self, name: str):
-        """Writes results/runs/NAME.tar.xz: the settings, log and losses of each run that has ended, not its weights.
+    def archive(self, name: str):
+        """Writes results/runs/NAME.tar.xz: settings, log and losses of each finished run, without its weights.
 
-        `train` finds them there, so that an experiment can go on, and its page be computed again, on another machine.
+        `train` unpacks them, so that another machine can resume the experiment or recompute its results.
         """
         folder, path = self.folder(name), RESULTS / "runs" / f"{name}.tar.xz"
         finished = sorted({path.parent for end in ("model", "not_finite.tsv") for path in folder.glob(f"*/{end}")})
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial, tarfile.open(partial, "w:xz") as archive:
-            for file in (file for run in finished for pattern in KEPT for file in sorted(run.glob(pattern))):
+            for file in (file for run in finished for pattern in ARCHIVED for file in sorted(run.glob(pattern))):
                 archive.add(file, file.relative_to(folder), filter=without_owner)
 
     def losses(self, models: Sequence[Path], pairs: str) -> list[np.ndarray]:
-        """Of each model, and each pair of a file of the data: nats and tokens of the target, [N, 2]."""
+        """Nats and tokens of each target in a file of pairs: an array [N, 2] for each model."""
         file = self.path(pairs)
 
         def measure(model: Path) -> np.ndarray:
-            kept = model / f"likelihood-{file.name.partition('.')[0]}.tsv"
-            if not kept.exists():
-                printed = self.require("training.likelihood", model, file)
-                with whole_file(kept) as partial:
-                    partial.write_text(printed)
-            total, mean = np.loadtxt(kept).T
+            path = model / f"likelihood-{file.name.partition('.')[0]}.tsv"
+            if not path.exists():
+                output = self.run_module("training.likelihood", model, file)
+                with whole_file(path) as partial:
+                    partial.write_text(output)
+            total, mean = np.loadtxt(path).T
             return np.stack([-total, np.round(total / mean)], axis=1)
 
         with ThreadPoolExecutor(self.jobs) as workers:
             return list(workers.map(measure, models))
 
     def loss(self, model: Path, pairs: str) -> float:
-        """Nats a token."""
+        """The mean loss of a model on a file of pairs, in nats per token."""
         nats, tokens = self.losses([model], pairs)[0].sum(axis=0)
         return float(nats / tokens)
 
-    def require(self, module: str, *arguments: Any) -> str:
-        """`call`, where nothing may go wrong; returns what was printed.
+    def run_module(self, module: str, *arguments: Any) -> str:
+        """The output of `python -m MODULE ...`.
 
         Raises:
-            ExperimentError: it did; the message is the command's.
+            ExperimentError: the command failed; the message includes its errors.
         """
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-            code = self.call(module, *arguments, stdout=output, stderr=errors)
+            code = self.spawn(module, *arguments, stdout=output, stderr=errors)
             output.seek(0)
             errors.seek(0)
             if code:
                 raise ExperimentError(f"python -m {module} {' '.join(map(str, arguments))} failed:\n{errors.read()}")
             return output.read()
 
-    def call(self, module: str, *arguments: Any, **streams: Any) -> int:
-        """`python -m MODULE ...`; SIGTERM goes to it, too, so that it can save and end."""
+    def spawn(self, module: str, *arguments: Any, **streams: Any) -> int:
+        """Runs `python -m MODULE ...` and returns its exit status; passes SIGTERM on, so that it can save and stop."""
         process = subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], **streams)
         try:
             return process.wait()
-        except KeyboardInterrupt:  # which the terminal sends to it as well; SIGTERM becomes one in the command
+        except KeyboardInterrupt:  # Ctrl-C, which the terminal also sends to the process, or SIGTERM
             process.send_signal(signal.SIGTERM)
             process.wait()
             raise
@@ -190,27 +194,27 @@ def without_owner(file: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def unpack(archive: Path, folder: Path):
-    """Finished runs of an archive, if there is one, except those that the folder has already."""
+    """Unpacks the finished runs of an archive, if it exists, except those already in the folder."""
     if archive.exists():
-        with tarfile.open(archive) as kept:
-            there = {path.name for path in folder.iterdir()}
-            files = [file for file in kept if file.name.partition("/")[0] not in there]
-            kept.extractall(folder, files, filter="data")
+        with tarfile.open(archive) as file:
+            existing = {path.name for path in folder.iterdir()}
+            members = [member for member in file if member.name.partition("/")[0] not in existing]
+            file.extractall(folder, members, filter="data")
 
 
-def record(name: str, found: dict[str, Any]) -> Path:
-    """Writes results/NAME.json: what was found, with the command, machine and versions."""
+def write_results(name: str, results: dict[str, Any]) -> Path:
+    """Writes results/NAME.json with the command, machine and versions."""
     machine = {"processor": processor(), "python": platform.python_version()}
     versions = {package: version(package) for package in VERSIONS}
     about = {"command": f"python -m experiments {name}", "machine": machine, "versions": versions}
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     with whole_file(path) as file:
-        file.write_text(json.dumps({**about, **found}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        file.write_text(json.dumps({**about, **results}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 
-def recorded(name: str) -> dict[str, Any] | None:
-    """results/NAME.json, or None where the experiment has not been run."""
+def read_results(name: str) -> dict[str, Any] | None:
+    """The contents of results/NAME.json, or None if the experiment has not been run."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

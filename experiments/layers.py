@@ -2,14 +2,18 @@
 
     python -m experiments layers
 
-Question: Table 1 says that self-attention takes O(n^2 d), recurrence O(n d^2) and convolution O(k n d^2) operations for
-n tokens of width d, so that "self-attention layers are faster than recurrent layers when the sequence length n is
-smaller than the representation dimensionality d". Where do they cross on a processor?
+Question: in Table 1, self-attention takes O(n^2 d) operations, recurrence O(n d^2) and convolution O(k n d^2) for n
+tokens of width d, so that "self-attention layers are faster than recurrent layers when the sequence length n is smaller
+than the representation dimensionality d". Where do they cross on a CPU?
 
-Design: one layer of each kind, forward and backward, one sequence, one thread, in turns. "Attention" is equation 1
-alone with 8 heads, by the formula and by torch's fused kernel; "multi-head attention" also has its four projections,
-which the paper's table leaves out. The LSTM is torch's, the convolution has k = 3. Exponents are slopes of log time
-over the largest sizes; memory is what the layer keeps for its backward pass.
+Design:
+
+- One layer of each kind, forward and backward, with one sequence and one thread. The kinds take turns.
+- "Attention" is equation 1 alone with 8 heads, as a formula or with torch's fused kernel. "Multi-head attention" adds
+  the four projections, which the paper's table leaves out.
+- The LSTM is torch's; the convolution has k = 3.
+- Exponents are slopes of log time over the largest sizes.
+- Memory is what the layer stores for its backward pass.
 """
 
 import itertools
@@ -36,7 +40,7 @@ LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 WIDTHS = (64, 128, 256, 512)
 HEADS = 8
 ROUNDS = 5
-# The paper's exponents of n and of d, where the layer's own operations outweigh all else.
+# The paper's exponents of n and of d: they hold where the operations of the layer dominate.
 KINDS = {
     "attention, formula": (2, 1),
     "attention, fused": (2, 1),
@@ -44,8 +48,8 @@ KINDS = {
     "LSTM": (1, 2),
     "convolution": (1, 2),
 }
-FITTED = {"n": (512, 1024, 2048, 4096), "d": (64, 128, 256, 512)}  # sizes whose times the exponents are fitted to
-FITTED_AT = {"n": 64, "d": 1024}  # with this d; with this n
+FITTED = {"n": (512, 1024, 2048, 4096), "d": (64, 128, 256, 512)}  # sizes to fit the exponents to
+FITTED_AT = {"n": 64, "d": 1024}  # the other size: d for n, n for d
 
 
 class Layer(NamedTuple):
@@ -95,69 +99,70 @@ def run(lab: Lab) -> dict[str, Any]:
         x, gradient = torch.randn(1, length, width, requires_grad=True), torch.randn(1, length, width)
         seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for number in range(ROUNDS + 1):
-            for kind, one in layers.items():
-                seconds[kind].append(duration(one.function, x, gradient))
-                if not number:
-                    seconds[kind].clear()  # the first is to warm up
-        for kind, one in layers.items():
-            own = {"kind": kind, "n": length, "d": width, "seconds": [round(s, 7) for s in seconds[kind]]}
-            results.append({**own, "bytes": kept_bytes(one, x)})
+            for kind, module in layers.items():
+                passed = duration(module.function, x, gradient)
+                if number:  # the first round is a warm-up
+                    seconds[kind].append(passed)
+        for kind, module in layers.items():
+            result = {"kind": kind, "n": length, "d": width, "seconds": [round(s, 7) for s in seconds[kind]]}
+            results.append({**result, "bytes": saved_bytes(module, x)})
     return {"threads": 1, "rounds": ROUNDS, "results": results}
 
 
-def duration(function: Callable, x: torch.Tensor, gradient: torch.Tensor, least: float = 0.05) -> float:
-    """Seconds of a forward and a backward pass; the mean of as many as `least` seconds take."""
+def duration(function: Callable, x: torch.Tensor, gradient: torch.Tensor, min_seconds: float = 0.05) -> float:
+    """Seconds of a forward and a backward pass: the mean over at least `min_seconds`."""
     start, count = time.perf_counter(), 0
-    while (passed := time.perf_counter() - start) < least or not count:
+    while (passed := time.perf_counter() - start) < min_seconds or not count:
         function(x).backward(gradient)
         x.grad = None
         count += 1
     return passed / count
 
 
-def kept_bytes(layer: Layer, x: torch.Tensor) -> int:
-    """Memory that autograd keeps between the passes: the layer's input counts, its weights do not."""
-    kept: dict[int, int] = {}
+def saved_bytes(layer: Layer, x: torch.Tensor) -> int:
+    """Bytes that autograd saves for the backward pass, including the layer's input but not its weights."""
+    sizes: dict[int, int] = {}
     weights = {weight.untyped_storage().data_ptr() for weight in layer.weights}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+            sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         layer.function(x)
-    return sum(kept.values())
+    return sum(sizes.values())
 
 
 # The report ----------------------------------------------------------------------------------------------------------
 
 
-def times(found: dict[str, Any], kind: str) -> dict[tuple[int, int], float]:
-    """{(n, d): seconds, the median of the rounds}"""
-    of_kind = (one for one in found["results"] if one["kind"] == kind)
-    return {(one["n"], one["d"]): statistics.median(one["seconds"]) for one in of_kind}
+def times(results: dict[str, Any], kind: str) -> dict[tuple[int, int], float]:
+    """{(n, d): median seconds}"""
+    rows = (row for row in results["results"] if row["kind"] == kind)
+    return {(row["n"], row["d"]): statistics.median(row["seconds"]) for row in rows}
 
 
-def exponent(found: dict[str, Any], kind: str, of: str, key: str = "seconds") -> Interval:
-    other = "d" if of == "n" else "n"
+def exponent(results: dict[str, Any], kind: str, size: str, key: str = "seconds") -> Interval:
+    """The exponent of a size, "n" or "d", in the time or memory of a layer."""
+    fixed = "d" if size == "n" else "n"
     points = [
-        (one[of], statistics.median(one[key]) if key == "seconds" else one[key])
-        for one in found["results"]
-        if one["kind"] == kind and one[of] in FITTED[of] and one[other] == FITTED_AT[of]
+        (row[size], statistics.median(row[key]) if key == "seconds" else row[key])
+        for row in results["results"]
+        if row["kind"] == kind and row[size] in FITTED[size] and row[fixed] == FITTED_AT[size]
     ]
     return slope(*np.log(points).T)
 
 
-def crossing(one: dict[tuple[int, int], float], other: dict[tuple[int, int], float], width: int) -> float:
-    """The length from which the first takes longer than the second, by straight lines between logarithms.
+def crossing(first: dict[tuple[int, int], float], second: dict[tuple[int, int], float], width: int) -> float:
+    """The length from which the first layer is slower than the second, interpolated linearly between logarithms.
 
-    0 where it always does, infinity where it never does.
+    0 if it always is, infinity if it never is.
     """
     before = 0, -np.inf
     for length in LENGTHS:
-        difference = float(np.log(one[length, width] / other[length, width]))
+        difference = float(np.log(first[length, width] / second[length, width]))
         if difference > 0:
             if not before[0]:
                 return 0.0
@@ -167,62 +172,63 @@ def crossing(one: dict[tuple[int, int], float], other: dict[tuple[int, int], flo
     return np.inf
 
 
-def shown(length: float) -> str:
+def length_text(length: float) -> str:
     if length == 0:
         return f"below {LENGTHS[0]}"
     return f"{length:,.0f}" if length < np.inf else f"beyond {LENGTHS[-1]:,}"
 
 
-def finding(found: dict[str, Any]) -> str:
-    lstm = times(found, "LSTM")
+def finding(results: dict[str, Any]) -> str:
+    lstm = times(results, "LSTM")
     formula, fused = (
-        [crossing(times(found, f"attention, {kind}"), lstm, width) / width for width in WIDTHS]
+        [crossing(times(results, f"attention, {kind}"), lstm, width) / width for width in WIDTHS]
         for kind in ("formula", "fused")
     )
     holds = min(formula) > 1 and min(fused) > 1
     return (
-        f"The paper's rule {'holds' if holds else 'does not hold'} here: up to n = d attention is faster than the "
-        f"LSTM {'at every width' if holds else 'at some widths only'}; by the formula it stays so to "
-        f"{min(formula):.1f} d or more, with the fused kernel to {min(fused):.1f} d or more."
+        f"The paper's rule {'holds' if holds else 'does not hold'} here: up to n = d, attention is faster than the "
+        f"LSTM {'at every width' if holds else 'at some widths only'}. With the formula, it is faster up to at least "
+        f"{min(formula):.1f} d; with the fused kernel, up to at least {min(fused):.1f} d."
     )
 
 
-def report(found: dict[str, Any]) -> str:
+def report(results: dict[str, Any]) -> str:
     exponents = []
-    for kind, (of_n, of_d) in KINDS.items():
-        n, d = exponent(found, kind, "n"), exponent(found, kind, "d")
-        line = {"layer": kind, "n, paper": of_n, "n, here": f"{n.value:.2f} ± {n.high - n.value:.2f}", "d, paper": of_d}
+    for kind, (paper_n, paper_d) in KINDS.items():
+        n, d = exponent(results, kind, "n"), exponent(results, kind, "d")
+        line = {"layer": kind, "n, paper": paper_n, "n, here": f"{n.value:.2f} ± {n.high - n.value:.2f}"}
+        line |= {"d, paper": paper_d}
         line |= {"d, here": f"{d.value:.2f} ± {d.high - d.value:.2f}"}
-        exponents.append({**line, "n, memory": f"{exponent(found, kind, 'n', 'bytes').value:.2f}"})
+        exponents.append({**line, "n, memory": f"{exponent(results, kind, 'n', 'bytes').value:.2f}"})
     crossings = []
     for width in WIDTHS:
         line = {"d": width}
         for kind in list(KINDS)[:3]:
             for other in ("LSTM", "convolution"):
-                line[f"{kind} / {other}"] = shown(crossing(times(found, kind), times(found, other), width))
+                line[f"{kind} / {other}"] = length_text(crossing(times(results, kind), times(results, other), width))
         crossings.append(line)
     columns = [[Column(name, right=name != "layer") for name in table[0]] for table in (exponents, crossings)]
     return "\n\n".join(
         [
-            draw(found),
-            f"Exponents: of n at d = {FITTED_AT['n']}, of d at n = {FITTED_AT['d']}, with intervals of 95%. They "
-            "are of straight lines through points that bend: small sizes still pay for what does not grow. The softmax "
-            "of attention, which does not depend on d, may be why its exponent of d is below the paper's.",
+            draw(results),
+            f"Exponents of n at d = {FITTED_AT['n']} and of d at n = {FITTED_AT['d']}, with intervals of 95%:",
             markdown(columns[0], exponents),
-            "The length from which attention takes longer than the other layer; the paper's rule is n = d:",
+            "These are slopes of straight lines through points that bend, since small sizes still have fixed costs. "
+            "The softmax of attention, whose cost does not depend on d, may explain its low exponent of d.",
+            "The length from which attention is slower than the other layer (the paper's rule is n = d):",
             markdown(columns[1], crossings),
         ]
     )
 
 
-def draw(found: dict[str, Any]) -> str:
-    drawn = figures.figure(9, 3.4)
-    for axes, width in zip(drawn.subplots(1, 3, sharey=True), (WIDTHS[0], WIDTHS[2], WIDTHS[3]), strict=True):
+def draw(results: dict[str, Any]) -> str:
+    figure = figures.figure(9, 3.4)
+    for axes, width in zip(figure.subplots(1, 3, sharey=True), (WIDTHS[0], WIDTHS[2], WIDTHS[3]), strict=True):
         for kind in KINDS:
-            of_kind = times(found, kind)
-            axes.plot(LENGTHS, [1000 * of_kind[n, width] for n in LENGTHS], marker=".", label=kind)
+            seconds = times(results, kind)
+            axes.plot(LENGTHS, [1000 * seconds[n, width] for n in LENGTHS], marker=".", label=kind)
         axes.axvline(width, color="#bbbbbb", linewidth=0.8)
         axes.set(title=f"d = {width} (line: n = d)", xlabel="tokens n", xscale="log", yscale="log")
-    drawn.axes[0].set(ylabel="ms, forward and backward")
-    drawn.axes[0].legend(fontsize=7)
-    return figures.save(drawn, "layers", "Time of a layer against the number of tokens, for three widths")
+    figure.axes[0].set(ylabel="ms, forward and backward")
+    figure.axes[0].legend(fontsize=7)
+    return figures.save(figure, "layers", "Time of a layer against the number of tokens, for three widths")

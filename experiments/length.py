@@ -1,19 +1,25 @@
-"""Positions, and sentences longer than any seen in training.
+"""Positions, and sentences longer than those seen in training.
 
     python -m experiments length --data DATA --work RUNS --jobs 2
 
-Question: section 3.5 chose sinusoids over learned positions, which were no worse, "because it may allow the model to
-extrapolate to sequence lengths longer than the ones encountered during training". Does it? And what do positions do at
-all: without any, the decoder still sees an order through its mask, the encoder none.
+Question: section 3.5 chose sinusoids over learned positions, which were equally good, "because it may allow the model
+to extrapolate to sequence lengths longer than the ones encountered during training". Does it? And what do positions
+contribute at all? Without any, the decoder still sees an order through its mask, but the encoder sees none.
 
-Design: recipes/documentation.yaml, no side longer than 40 tokens, trained with sinusoids, with learned positions (rows
-beyond the 40th stay as they were drawn), and with none; two seeds each. Tested on held-out documentation and news by
-the length of the longer side: the loss of a token, with intervals over seeds and sentences, and greedy translations of
-the first 150 pairs of each length (sacreBLEU, and how long they are beside the reference). Compare encodings within a
-length, not one length with another: nearly all sentences of over 60 tokens are news, which no model was trained on, and
-most of the short ones documentation.
+Design:
+
+- Each run is recipes/documentation.yaml, where no side is longer than 40 tokens.
+- Three encodings: sinusoids, learned positions (rows beyond the 40th keep their initial values), and none; two seeds
+  each.
+- The test is held-out documentation and news, grouped by the length of the longer side.
+- We measure the loss per token, with intervals over seeds and sentences, and greedy translations of the first 150 pairs
+  of each group: sacreBLEU, and their length relative to the reference.
+
+Compare encodings within a group, not one group with another: nearly all sentences of over 60 tokens are news, which the
+models were not trained on, and most short ones are documentation.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -39,125 +45,125 @@ ENCODINGS = {
 TESTS = ("en-de/docs_dev.tsv.xz", "en-de/adobe_dev.tsv.xz", "en-de/newstest2013.tsv.xz")
 BOUNDS = (20, 40, 60, 80, 100)  # tokens of the longer side
 SEEN = 40
-TRANSLATED = 150  # sentences of each length, at most
+TRANSLATED = 150  # at most, of each group
 
 
 def groups(lengths: np.ndarray) -> dict[str, np.ndarray]:
-    """Which sentences are of which length: {"21 to 40": indices}"""
+    """The sentences of each length: {"21 to 40": indices}"""
     names = [f"{low + 1} to {high}" for low, high in zip((0, *BOUNDS), BOUNDS, strict=False)] + [f"over {BOUNDS[-1]}"]
-    place = np.searchsorted(BOUNDS, lengths)
-    return {name: np.flatnonzero(place == i) for i, name in enumerate(names)}
+    group = np.searchsorted(BOUNDS, lengths)
+    return {name: np.flatnonzero(group == i) for i, name in enumerate(names)}
 
 
 def run(lab: Lab) -> dict[str, Any]:
     runs = lab.train("length", "documentation", ENCODINGS, seeds=SEEDS)
     pairs = [pair for name in TESTS for pair in lab.pairs(name)]
-    nats = {}
-    for name in TESTS:
-        for run, of_pairs_here in zip(runs, lab.losses([run.model for run in runs], name), strict=True):
-            nats.setdefault(run.name, []).append(of_pairs_here)
+    losses_by_test = [lab.losses([run.model for run in runs], name) for name in TESTS]
+    losses = {run.name: np.concatenate(run_losses) for run, *run_losses in zip(runs, *losses_by_test, strict=True)}
     tokenizer = load_tokenizer(runs[0].model)
     sides = zip(*(tokenizer([pair[i] for pair in pairs])["input_ids"] for i in (0, 1)), strict=True)
-    lengths = np.array([max(map(len, ids)) for ids in sides])
-    chosen = groups(lengths)
+    indices_by_group = groups(np.array([max(map(len, ids)) for ids in sides]))
     results = []
     for run in runs:
-        losses, translated = np.concatenate(nats[run.name]), scores(run, pairs, chosen)
-        for group, indices in chosen.items():
-            of_group = losses[indices].sum(axis=0)
-            own = {"encoding": run.row, "seed": run.seed, "length": group, "loss": round(of_group[0] / of_group[1], 4)}
-            results.append({**own, **translated[group]})
-    every = {name: np.concatenate(of_run) for name, of_run in nats.items()}
-    losses = np.array([[every[run.name] for run in runs if run.row == encoding] for encoding in ENCODINGS])
-    about = {group: beside_sinusoids(losses[:, :, indices]) for group, indices in chosen.items()}
-    return {"groups": about, "translated": TRANSLATED, "results": results}
+        translated = scores(run, pairs, indices_by_group)
+        for group, indices in indices_by_group.items():
+            nats, tokens = losses[run.name][indices].sum(axis=0)
+            result = {"encoding": run.row, "seed": run.seed, "length": group, "loss": round(nats / tokens, 4)}
+            results.append({**result, **translated[group]})
+    by_encoding = np.array([[losses[run.name] for run in runs if run.row == encoding] for encoding in ENCODINGS])
+    differences = {group: beside_sinusoids(by_encoding[:, :, indices]) for group, indices in indices_by_group.items()}
+    return {"groups": differences, "translated": TRANSLATED, "results": results}
 
 
 def beside_sinusoids(losses: np.ndarray) -> dict[str, Any]:
-    """Of nats and tokens [encodings, seeds, N, 2] of pairs of a length: how many, and intervals of the differences."""
+    """Pair and token counts of a group, and each encoding's difference from sinusoids with its interval.
+
+    losses [encodings, seeds, N, 2]: nats and tokens of each pair.
+    """
     tokens = losses[0, 0, :, 1]
-    found = differences(Design(list(ENCODINGS), losses[..., 0], tokens), "sinusoidal")
-    return {"pairs": len(tokens), "tokens": int(tokens.sum())} | {name: one.rounded() for name, one in found.items()}
+    intervals = differences(Design(list(ENCODINGS), losses[..., 0], tokens), "sinusoidal")
+    counts = {"pairs": len(tokens), "tokens": int(tokens.sum())}
+    return counts | {name: interval.rounded() for name, interval in intervals.items()}
 
 
-def scores(run: Run, pairs: list[tuple[str, str]], chosen: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    """Of greedy translations of the first sentences of each length: BLEU, and words beside the reference's."""
+def scores(
+    run: Run, pairs: list[tuple[str, str]], indices_by_group: dict[str, np.ndarray]
+) -> dict[str, dict[str, float]]:
+    """BLEU and relative length of greedy translations of the first sentences of each group."""
     model, tokenizer = load(run.model)
-    found = {}
-    for group, indices in chosen.items():
-        some = [pairs[i] for i in indices[:TRANSLATED]]
-        translations = translate_texts(model, tokenizer, [source for source, _ in some], num_beams=1)
-        references = [target for _, target in some]
+    results = {}
+    for group, indices in indices_by_group.items():
+        sources, references = zip(*(pairs[i] for i in indices[:TRANSLATED]), strict=True)
+        translations = translate_texts(model, tokenizer, list(sources), num_beams=1)
         words = [sum(len(text.split()) for text in texts) for texts in (translations, references)]
-        bleu = sacrebleu.corpus_bleu(translations, [references]).score
-        found[group] = {"sacrebleu_greedy": round(bleu, 2), "words_of_reference": round(words[0] / words[1], 3)}
-    return found
+        bleu = sacrebleu.corpus_bleu(translations, [list(references)]).score
+        results[group] = {"sacrebleu_greedy": round(bleu, 2), "words_of_reference": round(words[0] / words[1], 3)}
+    return results
 
 
-def means(found: dict[str, Any], encoding: str, key: str) -> np.ndarray:
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+def means(results: dict[str, Any], encoding: str, key: str) -> np.ndarray:
     """[lengths], over the seeds"""
     values = [
-        [one[key] for one in found["results"] if one["encoding"] == encoding and one["length"] == name]
-        for name in found["groups"]
+        [result[key] for result in results["results"] if result["encoding"] == encoding and result["length"] == name]
+        for name in results["groups"]
     ]
     return np.array(values).mean(axis=1)
 
 
-def finding(found: dict[str, Any]) -> str:
-    seen, names = BOUNDS.index(SEEN), list(found["groups"])
-    parts = []
-    for encoding in ENCODINGS:
-        losses, words = means(found, encoding, "loss"), means(found, encoding, "words_of_reference")
-        parts.append(
-            f"{encoding} {losses[seen]:.2f} and {losses[-1]:.2f}, where translations have {words[-1]:.0%} of the "
-            "reference's words"
-        )
-    longest = list(found["groups"].values())[-1]["learned"]  # beyond the loss with sinusoids, with its interval
-    verdict = "holds" if longest[1] > 0 else "fails" if longest[2] < 0 else "cannot be resolved"
-    hope = f"The paper's hope, that sinusoids reach further than learned positions, {verdict}. "
+def finding(results: dict[str, Any]) -> str:
+    longest = list(results["groups"])[-1]
+    _, low, high = results["groups"][longest]["learned"]  # the loss minus that with sinusoids
+    verdict = "holds" if low > 0 else "fails" if high < 0 else "cannot be resolved"
+    words = [means(results, encoding, "words_of_reference")[-1] for encoding in ENCODINGS]
     return (
-        f"{hope}Trained to {SEEN} tokens; nats a token of pairs of {names[seen]} and of {names[-1]} tokens "
-        f"(of other texts, too): {'; '.join(parts)}."
+        f"The paper's hypothesis that sinusoids extrapolate better than learned positions {verdict}. For pairs of "
+        f"{longest} tokens, translations by models trained to {SEEN} tokens have between {min(words):.0%} and "
+        f"{max(words):.0%} of the reference's words."
     )
 
 
-def report(found: dict[str, Any]) -> str:
-    names = list(found["groups"])
-    mean = partial(means, found)
-    columns = [
-        Column(name, right=name != "longer side, tokens") for name in ("longer side, tokens", "pairs", "translated")
-    ]
+def report(results: dict[str, Any]) -> str:
+    names, mean = list(results["groups"]), partial(means, results)
+    first = Column("longer side, tokens")
+    columns = [first, Column("pairs", right=True), Column("translated", right=True)]
     columns += [
-        Column(f"{encoding}: {what}", right=True) for what in ("loss", "BLEU", "words") for encoding in ENCODINGS
+        Column(f"{encoding}: {score}", right=True) for score in ("loss", "BLEU", "words") for encoding in ENCODINGS
     ]
     lines = []
     for i, name in enumerate(names):
-        pairs = found["groups"][name]["pairs"]
-        line = {"longer side, tokens": name, "pairs": f"{pairs:,}", "translated": min(pairs, found["translated"])}
+        pairs = results["groups"][name]["pairs"]
+        line = {first.name: name, "pairs": f"{pairs:,}", "translated": min(pairs, results["translated"])}
         for encoding in ENCODINGS:
             line[f"{encoding}: loss"] = f"{mean(encoding, 'loss')[i]:.2f}"
             line[f"{encoding}: BLEU"] = f"{mean(encoding, 'sacrebleu_greedy')[i]:.1f}"
             line[f"{encoding}: words"] = f"{mean(encoding, 'words_of_reference')[i]:.0%}"
         lines.append(line)
-    drawn = figures.figure(9, 3.2)
-    titles = {"loss": "Loss of a token, nats", "words_of_reference": "Words of the translation / reference"}
-    for axes, (key, title) in zip(drawn.subplots(1, 2), titles.items(), strict=True):
+    compared = list(ENCODINGS)[1:]
+    intervals = [
+        {first.name: name, **{encoding: str(Interval(*group[encoding])) for encoding in compared}}
+        for name, group in results["groups"].items()
+    ]
+    parts = [
+        draw(names, mean),
+        "Means over seeds: the loss in nats per token, BLEU, and the words of the translations as a share of the "
+        "reference's.",
+        markdown(columns, lines),
+        "Loss per token minus that with sinusoids, with intervals of 95%:",
+        markdown([first, *(Column(encoding, right=True) for encoding in compared)], intervals),
+    ]
+    return "\n\n".join(parts)
+
+
+def draw(names: list[str], mean: Callable[[str, str], np.ndarray]) -> str:
+    figure = figures.figure(9, 3.2)
+    titles = {"loss": "Loss per token, nats", "words_of_reference": "Words, translation / reference"}
+    for axes, (key, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         for encoding in ENCODINGS:
             axes.plot(names, mean(encoding, key), marker=".", label=encoding)
         axes.axvline(BOUNDS.index(SEEN) + 0.5, color="#999999", linewidth=0.8)
-        axes.set(title=title, xlabel="tokens of the longer side; left of the line: seen in training")
+        axes.set(title=title, xlabel="tokens of the longer side (left of the line: seen in training)")
     axes.legend()
-    figure = figures.save(drawn, "length", "Loss and length of translations against the length of sentences")
-    others = list(ENCODINGS)[1:]
-    differing = [
-        {columns[0].name: name, **{one: str(Interval(*of_group[one])) for one in others}}
-        for name, of_group in found["groups"].items()
-    ]
-    parts = [
-        figure,
-        "Means over the seeds. Words: those of the translations, in percent of the references'.",
-        markdown(columns, lines),
-        "Loss of a token minus that with sinusoids, with intervals of 95%:",
-        markdown([columns[0], *(Column(one, right=True) for one in others)], differing),
-    ]
-    return "\n\n".join(parts)
+    return figures.save(figure, "length", "Loss and length of translations against sentence length")

@@ -1,54 +1,60 @@
-"""Table 3 of the paper, rows A to E, and what a reader asks first beyond it.
+"""Table 3 of the paper, rows A to E, and the first questions beyond it.
 
     python -m experiments table3 --data DATA --work RUNS --jobs 2
 
-Question: does each part of the model matter in the direction that the paper's perplexities say?
+Question: does each part of the model matter in the direction that the paper's perplexities show?
 
-Design: recipes/captions.yaml is the base row: the paper's model, optimiser and schedule, with a quarter of its widths
-and half of its layers, in float32, which no processor is slow at. Each row is trained on the same number of tokens with
-two seeds, and with a third unless an interval of twice the width gives the same verdict; a seed also fixes the order of
-the data, which is the same in each row. Compared is the loss of a held-out token without label smoothing, the logarithm
-of the paper's perplexity, pair by pair. All rows have the learning rate that was best for the base row: one that wants
-another is judged too harshly. All are compared with the same runs of the base row, whose luck moves every difference by
-the same amount.
+Design:
+
+- The base row is recipes/captions.yaml: the paper's model, optimiser and schedule, with a quarter of its widths and
+  half of its layers, in float32, which every CPU runs well.
+- Each row is trained on the same number of tokens with two seeds, and with a third unless an interval of twice the
+  width gives the same verdict. A seed also fixes the order of the data, which is the same for all rows.
+- We compare the loss of held-out tokens without label smoothing (the logarithm of the paper's perplexity), pair by
+  pair.
+
+Limits:
+
+- All rows have the learning rate that was best for the base row. A row that needs another rate is judged too harshly.
+- All rows are compared with the same runs of the base row, so chance in these runs shifts every difference equally.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import figures
 from .intervals import Design, Interval, differences
-from .lab import Lab, Run, record
-from .tables import Column, markdown
+from .lab import Lab, Run, write_results
+from .tables import Column, bullets, markdown
 
 
 TITLE = "Table 3: what the parts are worth"
-SEEDS, MORE_SEEDS = (1, 2), (3,)  # of all rows, and of those whose verdict is not clear by then
-AT_ONCE = 6  # rows that are trained before they are measured and kept
+SEEDS, MORE_SEEDS = (1, 2), (3,)  # for all rows; for those whose verdict is still unclear
+BATCH = 6  # rows to train before they are measured and archived
 TESTS = ("multi30k/val.tsv.xz", "multi30k/test_2016_flickr.tsv.xz")
-NO_DIFFERENCE = 0.01  # nats: below this the paper's two perplexities count as the same
-EQUAL = 0.05  # nats: a difference that is surely smaller than this counts as none
-FARTHEST = 0.45  # nats: what is surely farther is drawn at the edge, with its figures
+NO_DIFFERENCE = 0.01  # nats: the paper's perplexities count as equal below this
+EQUAL = 0.05  # nats: rows count as equal if the whole interval is within this
+MAX_DRAWN = 0.45  # nats: rows whose whole interval is beyond are drawn at the edge, with their figures
 UNRESOLVED = ("cannot be resolved", "no difference seen")
 
 PAPER_BASE = 4.92, 25.8  # perplexity and BLEU of the base model on newstest2013
 
 
 class Row(NamedTuple):
-    """A row of the table: what differs from the base model, and what the paper says of it."""
+    """A row of the table: how it differs from the base model, and the paper's results for it."""
 
     part: str
-    what: str
+    label: str
     settings: list[str]
     perplexity: float | None = None
     bleu: float | None = None
 
     @property
     def claim(self) -> float | None:
-        """The paper's difference to its base model, in nats a token; None beyond the paper."""
+        """The paper's difference from its base model, in nats per token; None beyond the paper."""
         return None if self.perplexity is None else math.log(self.perplexity / PAPER_BASE[0])
 
 
@@ -65,7 +71,7 @@ def width(d_model: int) -> list[str]:
 
 
 PRE_NORM = ["model.norm_position=pre"]
-TWICE_THE_RATE = "optimisation.learning_rate_scale=1.0"  # which suits it better, see `warmup`
+TWICE_THE_RATE = "optimisation.learning_rate_scale=1.0"  # better for pre-norm, see `warmup`
 NO_WARM_UP = ["optimisation.warmup_steps=1", "optimisation.decay_from=400"]
 BASE = Row("", "the base model", [])
 ROWS = {
@@ -95,96 +101,102 @@ ROWS = {
     "pre-norm-no-warm-up": Row("beyond", "LayerNorm before, and no warm-up", [*PRE_NORM, *NO_WARM_UP]),
     "unscaled": Row("beyond", "no division by sqrt(d_k)", ["model.scale_attention=false"]),
     "untied": Row("beyond", "three embedding matrices", ["model.share_embeddings=none"]),
-    "separate": Row("beyond", "Q, K and V initialised each by itself", ["model.fused_initialisation=false"]),
+    "separate": Row("beyond", "Q, K and V initialised separately", ["model.fused_initialisation=false"]),
 }
 
 
 def run(lab: Lab) -> dict[str, Any]:
-    settings = {row: fixed.settings for row, fixed in {"base": BASE, **ROWS}.items()}
+    settings = {name: row.settings for name, row in {"base": BASE, **ROWS}.items()}
     runs = train(lab, settings, SEEDS)
-    found = measure(runs, losses_of(lab, runs))
-    clear = [row["row"] for row in found["rows"] if is_clear(row)]
-    due = [row for row in settings if row not in clear]
+    results = measure(runs, losses_of(lab, runs))
+    clear = [row["row"] for row in results["rows"] if is_clear(row)]
+    due = [name for name in settings if name not in clear]
     while due:
-        record("table3", found | {"due": due})  # an answer already, though a rougher one
-        some, due = due[:AT_ONCE], due[AT_ONCE:]
-        runs += train(lab, {row: settings[row] for row in some}, MORE_SEEDS)
-        found = measure(runs, losses_of(lab, runs), clear, due)
-    return found
+        write_results("table3", results | {"due": due})  # rougher intervals, in case the rest is interrupted
+        batch, due = due[:BATCH], due[BATCH:]
+        runs += train(lab, {name: settings[name] for name in batch}, MORE_SEEDS)
+        results = measure(runs, losses_of(lab, runs), clear, due)
+    return results
 
 
 def train(lab: Lab, settings: dict[str, list[str]], seeds: Sequence[int]) -> list[Run]:
-    """Trains and measures some rows at a time, so that they are kept."""
-    rows = list(settings)
+    """Trains and measures the rows in batches, and archives each batch."""
+    names = list(settings)
     for seed in seeds:
-        for start in range(0, len(rows), AT_ONCE):
-            some = {row: settings[row] for row in rows[start : start + AT_ONCE]}
-            losses_of(lab, lab.train("table3", "captions", some, seeds=(seed,)))
-            lab.keep("table3")
+        for start in range(0, len(names), BATCH):
+            batch = {name: settings[name] for name in names[start : start + BATCH]}
+            losses_of(lab, lab.train("table3", "captions", batch, seeds=(seed,)))
+            lab.archive("table3")
     return lab.train("table3", "captions", settings, seeds=seeds)
 
 
 def losses_of(lab: Lab, runs: list[Run]) -> dict[str, np.ndarray]:
     """Nats and tokens of each held-out pair, [N, 2], by the name of the run."""
-    of_tests = [lab.losses([run.model for run in runs], pairs) for pairs in TESTS]
-    return {run.name: np.concatenate(of_run) for run, *of_run in zip(runs, *of_tests, strict=True)}
+    losses = [lab.losses([run.model for run in runs], pairs) for pairs in TESTS]
+    return {run.name: np.concatenate(run_losses) for run, *run_losses in zip(runs, *losses, strict=True)}
 
 
 def measure(
     runs: list[Run], losses: dict[str, np.ndarray], stopped: Collection[str] = (), due: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What is recorded; `losses` as `losses_of` returns them. Of the rows in `stopped` and `due` no more than `SEEDS`
-    are expected: for ever or yet."""
+    """The results to record, given the losses from `losses_of`.
+
+    Rows in `stopped` and `due` have only `SEEDS`: the former for good, the latter for now.
+    """
     seeds = sorted({run.seed for run in runs})
-    by_row = {row: {run.seed: run for run in runs if run.row == row} for row in ("base", *ROWS)}
-    missing = {row: len(SEEDS if row in (*stopped, *due) else seeds) - len(found) for row, found in by_row.items()}
-    complete = [row for row, count in missing.items() if not count]
+    runs_by_row = {name: {run.seed: run for run in runs if run.row == name} for name in ("base", *ROWS)}
+    missing = {
+        name: len(SEEDS if name in (*stopped, *due) else seeds) - len(row_runs)
+        for name, row_runs in runs_by_row.items()
+    }
+    complete = [name for name, count in missing.items() if not count]
     tokens = losses[runs[0].name][:, 1]
     nats = np.full((len(complete), len(seeds), len(tokens)), np.nan)
-    for i, row in enumerate(complete):
-        for seed, of_row in by_row[row].items():
-            nats[i, seeds.index(seed)] = losses[of_row.name][:, 0]
+    for i, name in enumerate(complete):
+        for seed, run in runs_by_row[name].items():
+            nats[i, seeds.index(seed)] = losses[run.name][:, 0]
     design = Design(complete, nats, tokens)
-    found = differences(design, "base") if "base" in complete and len(complete) > 2 and len(seeds) > 1 else {}
+    has_differences = "base" in complete and len(complete) > 2 and len(seeds) > 1
+    intervals = differences(design, "base") if has_differences else {}
     rows = []
-    for row, runs_of_row in by_row.items():
-        facts = [run.facts for run in runs_of_row.values()]
-        bleu = [bleu for one in facts for bleu in one["sacrebleu_greedy"].values()]
-        own: dict[str, Any] = {"row": row, "parameters": facts[0]["parameters"] if facts else None}
-        own["losses"] = {str(s): round(loss_of(losses[one.name]), 4) for s, one in runs_of_row.items()}
-        own |= {"sacrebleu_greedy": bleu, "minutes": [round(60 * one["hours"], 1) for one in facts]}
-        if row in found:
-            own["difference"] = found[row].rounded()
-            own["verdict"] = verdict(ROWS[row].claim, found[row])
-        elif missing[row]:  # its loss was not finite
-            own["failed"] = missing[row]
-        if row in stopped:
-            own["stopped"] = True
-        rows.append(own)
+    for name, row_runs in runs_by_row.items():
+        facts = [run.facts for run in row_runs.values()]
+        row: dict[str, Any] = {"row": name, "parameters": facts[0]["parameters"] if facts else None}
+        row["losses"] = {str(seed): round(loss_of(losses[run.name]), 4) for seed, run in row_runs.items()}
+        row["sacrebleu_greedy"] = [bleu for run in facts for bleu in run["sacrebleu_greedy"].values()]
+        row["minutes"] = [round(60 * run["hours"], 1) for run in facts]
+        if name in intervals:
+            row["difference"] = intervals[name].rounded()
+            row["verdict"] = verdict(ROWS[name].claim, intervals[name])
+        elif missing[name]:  # its loss was not finite
+            row["failed"] = missing[name]
+        if name in stopped:
+            row["stopped"] = True
+        rows.append(row)
     return {"seeds": seeds, "pairs": len(design.tokens), "tokens": int(design.tokens.sum()), "rows": rows}
 
 
-def loss_of(loss: np.ndarray) -> float:
-    """Nats a token."""
-    return float(loss[:, 0].sum() / loss[:, 1].sum())
+def loss_of(losses: np.ndarray) -> float:
+    """Nats per token."""
+    return float(losses[:, 0].sum() / losses[:, 1].sum())
 
 
-def verdict(claim: float | None, found: Interval) -> str:
+def verdict(claim: float | None, difference: Interval) -> str:
     """Whether the paper's direction holds."""
-    better, worse = found.high < 0, found.low > 0
+    better, worse = difference.high < 0, difference.low > 0
     if claim is None:
         return "worse" if worse else "better" if better else "no difference seen"
     if abs(claim) < NO_DIFFERENCE:
-        if max(abs(found.low), abs(found.high)) < EQUAL:
+        if max(abs(difference.low), abs(difference.high)) < EQUAL:
             return "holds: no difference"
-        return "fails" if found.low > EQUAL or found.high < -EQUAL else "cannot be resolved"
+        return "fails" if difference.low > EQUAL or difference.high < -EQUAL else "cannot be resolved"
     if not better and not worse:
         return "cannot be resolved"
     return "holds" if worse == (claim > 0) else "fails"
 
 
 def is_clear(row: dict[str, Any]) -> bool:
-    """Whether the verdict would be the same with an interval of twice the width."""
+    """Whether an interval of twice the width would give the same verdict."""
     if row.get("verdict") in (None, *UNRESOLVED):
         return False
     value, low, high = row["difference"]
@@ -192,101 +204,103 @@ def is_clear(row: dict[str, Any]) -> bool:
     return verdict(ROWS[row["row"]].claim, twice) == row["verdict"]
 
 
-def report(found: dict[str, Any]) -> str:
-    others = [row for row in found["rows"][1:] if "difference" in row]
-    columns = [Column("part"), Column("row")]
-    columns += [Column(name, right=True) for name in ("paper", "here", "seeds", "paper's BLEU", "BLEU", "parameters")]
-    columns += [Column("verdict")]
-    lines = []
-    for row in found["rows"]:
-        fixed, bleu = ROWS.get(row["row"], BASE), row["sacrebleu_greedy"]
-        line = {"part": fixed.part, "row": fixed.what, "verdict": row.get("verdict", "")}
-        if "difference" in row:
-            line["here"] = Interval(*row["difference"])
-        elif row is found["rows"][0]:
-            line["here"] = f"{np.mean(list(row['losses'].values())):.3f}"
-        if "failed" in row:
-            line["verdict"] = f"{row['failed']} of {len(found['seeds'])} runs failed"
-        if fixed.claim is not None:
-            line |= {"paper": f"{fixed.claim:+.3f}", "paper's BLEU": f"{fixed.bleu - PAPER_BASE[1]:+.1f}"}
-        if len(row["losses"]) > 1:
-            line["seeds"] = f"{np.std(list(row['losses'].values()), ddof=1):.3f}"
-        if bleu:
-            line |= {"BLEU": f"{np.mean(bleu):.1f}", "parameters": f"{row['parameters']:,}"}
-        lines.append(line)
-    text = (
-        "Differences are in nats a held-out token, with intervals of 95%; less is better. Seeds: standard deviation of "
-        "the row's own losses. BLEU is sacreBLEU of greedy translations of Multi30k val, the mean of the seeds."
+def label(row: dict[str, Any]) -> str:
+    return ROWS.get(row["row"], BASE).label
+
+
+def labels(rows: Iterable[dict[str, Any]]) -> str:
+    return "; ".join(label(row) for row in rows)
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+def finding(results: dict[str, Any]) -> str:
+    paper_rows = [row for row in results["rows"] if "verdict" in row and ROWS[row["row"]].perplexity]
+    holds, fails, unresolved = (
+        sum(row["verdict"].startswith(word) for row in paper_rows) for word in ("holds", "fails", "cannot")
     )
-    stopped = [ROWS[row["row"]].what for row in found["rows"] if "stopped" in row]
-    if stopped:
-        text += f" {len(SEEDS)} seeds were enough for a clear verdict on: {'; '.join(stopped)}."
-    if found.get("due"):
-        due = [ROWS.get(row, BASE).what for row in found["due"]]
-        text += f" Not run yet is a third seed of: {'; '.join(due)}."
-    return "\n\n".join([draw(others), text, markdown(columns, lines)])
-
-
-def finding(found: dict[str, Any]) -> str:
-    judged = [row for row in found["rows"] if "verdict" in row]
-    by_verdict = {
-        word: [
-            ROWS[row["row"]].what for row in judged if row["verdict"].startswith(word) and ROWS[row["row"]].perplexity
-        ]
-        for word in ("holds", "fails", "cannot")
-    }
-    total = sum(map(len, by_verdict.values()))
-    others = [row for row in judged if not ROWS[row["row"]].perplexity]
-    resolved = [row for row in others if row["verdict"] in ("worse", "better")]
-    beyond = [f"{ROWS[row['row']].what} {Interval(*row['difference'])}" for row in resolved]
-    unseen = [ROWS[row["row"]].what for row in others if row not in resolved]
-    failed = [
-        f"{ROWS[row['row']].what} ({row['failed']} of {len(found['seeds'])})"
-        for row in found["rows"]
-        if "failed" in row
+    sentences = [
+        f"The paper's direction holds for {holds} of {len(paper_rows)} rows of Table 3, fails for {fails}, and cannot "
+        f"be resolved for {unresolved}."
     ]
-    same = f" No difference seen: {'; '.join(unseen)}." if unseen else ""
-    failed = f" Runs that failed, their loss not finite: {', '.join(failed)}." if failed else ""
-    return (
-        f"Of {total} rows of Table 3 the direction holds for {len(by_verdict['holds'])}, fails for "
-        f"{len(by_verdict['fails'])}{listed(by_verdict['fails'])}, and cannot be resolved for "
-        f"{len(by_verdict['cannot'])}{listed(by_verdict['cannot'])}. Beyond the paper, in nats a token: "
-        f"{'; '.join(beyond) or 'nothing'}.{same}{smoothing(found['rows'])}{failed}"
-    )
+    for word, effect in (("better", "lower"), ("worse", "raise")):
+        if rows := [row for row in results["rows"] if row.get("verdict") == word]:
+            sentences.append(f"Changes beyond the paper that {effect} the loss: {labels(rows)}.")
+    if any("failed" in row for row in results["rows"]):
+        sentences.append("In some runs the loss was not finite.")
+    return " ".join(sentences)
 
 
-def smoothing(rows: list[dict[str, Any]]) -> str:
-    """Perplexity against BLEU without label smoothing."""
-    by_name, paper = {row["row"]: row for row in rows}, ROWS["smoothing-0"]
+def report(results: dict[str, Any]) -> str:
+    columns = [Column("part"), Column("row")]
+    columns += [
+        Column(name, right=True) for name in ("paper", "here", "seeds", "spread", "paper's BLEU", "BLEU", "parameters")
+    ]
+    columns += [Column("verdict")]
+    lines = [table_line(row, len(results["seeds"])) for row in results["rows"]]
+    key = [
+        "paper, here: the difference from the base model in nats per held-out token, with intervals of 95%; lower is "
+        "better. For the base model, its loss.",
+        f"seeds: rows with {len(SEEDS)} had a clear verdict by then; all others get {len(SEEDS + MORE_SEEDS)}.",
+        "spread: the standard deviation of the row's losses over seeds.",
+        "BLEU: sacreBLEU of greedy translations of Multi30k val, the mean over seeds.",
+    ]
+    compared = [row for row in results["rows"][1:] if "difference" in row]
+    return "\n\n".join([draw(compared), markdown(columns, lines), bullets(key), *notes(results)])
+
+
+def table_line(row: dict[str, Any], seed_count: int) -> dict[str, Any]:
+    published, losses, bleu = ROWS.get(row["row"], BASE), list(row["losses"].values()), row["sacrebleu_greedy"]
+    line = {"part": published.part, "row": published.label, "verdict": row.get("verdict", "")}
+    if "difference" in row:
+        line["here"] = Interval(*row["difference"])
+    elif row["row"] == "base":
+        line["here"] = f"{np.mean(losses):.3f}"
+    if "failed" in row:
+        line["verdict"] = f"{row['failed']} of {seed_count} runs failed"
+    if published.claim is not None:
+        line |= {"paper": f"{published.claim:+.3f}", "paper's BLEU": f"{published.bleu - PAPER_BASE[1]:+.1f}"}
+    line["seeds"] = len(losses)
+    if len(losses) > 1:
+        line["spread"] = f"{np.std(losses, ddof=1):.3f}"
+    if bleu:
+        line |= {"BLEU": f"{np.mean(bleu):.1f}", "parameters": f"{row['parameters']:,}"}
+    return line
+
+
+def notes(results: dict[str, Any]) -> list[str]:
+    """Paragraphs about label smoothing, and about rows that still miss a seed."""
+    paragraphs = []
+    by_name, published = {row["row"]: row for row in results["rows"]}, ROWS["smoothing-0"]
     without = by_name["smoothing-0"]
-    if "difference" not in without:
-        return ""
-    gain = np.mean(without["sacrebleu_greedy"]) - np.mean(by_name["base"]["sacrebleu_greedy"])
-    return (
-        ' Label smoothing "hurts perplexity [...] but improves accuracy and BLEU score" (section 5.4): without it '
-        f"{without['difference'][0]:+.3f} nats and {gain:+.1f} BLEU; in the paper {paper.claim:+.3f} and "
-        f"{paper.bleu - PAPER_BASE[1]:+.1f}."
-    )
-
-
-def listed(names: list[str]) -> str:
-    return f" ({', '.join(names)})" if names else ""
-
-
-def named(row: Row) -> str:
-    return row.what if row.claim is None else f"{row.part}  {row.what}"
+    if "difference" in without:
+        gain = np.mean(without["sacrebleu_greedy"]) - np.mean(by_name["base"]["sacrebleu_greedy"])
+        changes = [
+            {"": "here", "nats": f"{without['difference'][0]:+.3f}", "BLEU": f"{gain:+.1f}"},
+            {"": "paper", "nats": f"{published.claim:+.3f}", "BLEU": f"{published.bleu - PAPER_BASE[1]:+.1f}"},
+        ]
+        paragraphs += [
+            'Label smoothing "hurts perplexity [...] but improves accuracy and BLEU score" (section 5.4). Change '
+            "without it:",
+            markdown([Column(""), Column("nats", right=True), Column("BLEU", right=True)], changes),
+        ]
+    if results.get("due"):
+        due = [by_name.get(name, {"row": name}) for name in results["due"]]
+        paragraphs += ["Rows still waiting for a third seed:", bullets(map(label, due))]
+    return paragraphs
 
 
 def draw(rows: list[dict[str, Any]]) -> str:
-    drawn = figures.figure(8, 0.6 + 0.24 * len(rows))
-    axes = drawn.subplots()
+    figure = figures.figure(8, 0.6 + 0.24 * len(rows))
+    axes = figure.subplots()
     for place, row in enumerate(rows):
         value, low, high = row["difference"]
-        if low > FARTHEST:  # would press all others together
-            axes.plot(FARTHEST, place, ">", color=figures.COLOURS[0], markersize=6, clip_on=False)
+        if low > MAX_DRAWN:  # it would squeeze the others together
+            axes.plot(MAX_DRAWN, place, ">", color=figures.COLOURS[0], markersize=6, clip_on=False)
             axes.annotate(
                 str(Interval(value, low, high)),
-                (FARTHEST, place),
+                (MAX_DRAWN, place),
                 (-8, 0),
                 textcoords="offset points",
                 ha="right",
@@ -297,13 +311,14 @@ def draw(rows: list[dict[str, Any]]) -> str:
         axes.plot(value, place, "o", color=figures.COLOURS[0], markersize=5, label="here" if place == 0 else None)
         claim = ROWS[row["row"]].claim
         if claim is not None:
-            label = "the paper" if place == 0 else None
-            axes.plot(claim, place, "D", color=figures.COLOURS[1], markersize=4, label=label, zorder=3)
-    names = [named(ROWS[row["row"]]) for row in rows]
+            legend = "the paper" if place == 0 else None
+            axes.plot(claim, place, "D", color=figures.COLOURS[1], markersize=4, label=legend, zorder=3)
+    published = [ROWS[row["row"]] for row in rows]
+    names = [row.label if row.claim is None else f"{row.part}  {row.label}" for row in published]
     axes.set_yticks(range(len(rows)), names)
     axes.axvline(0, color="#999999", linewidth=0.8, zorder=1)
     axes.invert_yaxis()
-    axes.set(xlabel="loss of a token beyond the base model's, in nats (right: worse)")
+    axes.set(xlabel="difference in loss from the base model, nats per token (right is worse)")
     axes.legend(loc="upper right")
-    what = "Differences of the loss to the base model, with intervals, beside those of the paper"
-    return figures.save(drawn, "table3", what)
+    alt = "Differences in loss from the base model, with intervals, and the paper's differences"
+    return figures.save(figure, "table3", alt)

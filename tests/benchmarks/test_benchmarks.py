@@ -1,4 +1,4 @@
-"""What the benchmarks say of themselves: floating-point operations, batches, curves."""
+"""The benchmarks on small sizes: operations, batches, curves, and what each writes."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def test_batches_hold_whole_sentences_within_the_budget():
     lengths = [batch["labels"].shape[1] for batch in batches]
     assert lengths[0] < lengths[-1] / 3
     again = make_batches(vocab_size=50, batch_tokens=400, count=5)
-    assert all(torch.equal(one[key], two[key]) for one, two in zip(batches, again, strict=True) for key in one)
+    assert all(torch.equal(a[key], b[key]) for a, b in zip(batches, again, strict=True) for key in a)
 
 
 def test_the_loops_of_beam_search_find_the_same(tmp_path):
@@ -97,14 +97,14 @@ def test_growth_is_measured_and_drawn(tmp_path):
     assert "<svg" in output.with_suffix(".svg").read_text()
 
 
-def test_a_footprint_is_that_of_a_process_of_its_own(tmp_path, monkeypatch):
+def test_a_footprint_is_measured_in_a_separate_process(tmp_path, monkeypatch):
     def write(preset, folder):
         vaswani(preset).save_pretrained(folder / "vaswani")
 
     monkeypatch.setattr(footprint, "write_models", write)
     output = tmp_path / "footprint.json"
     sizes = ["--batch-size", "2", "--source-tokens", "4", "--new-tokens", "3", "--repetitions", "2"]
-    held = bytearray(600 * 2**20)  # which the process must not be charged for
+    held = bytearray(600 * 2**20)  # must not count for the separate process
     footprint.main(["--presets", "tiny", *sizes, "--contenders", "vaswani", "--output", str(output)])
     del held
     [result] = json.loads(output.read_text())["results"]
@@ -126,7 +126,7 @@ def test_shortlists_are_measured_on_real_sentences(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_for_a_gpu_has_been_rehearsed(tmp_path):
+def test_the_gpu_benchmark_is_rehearsed(tmp_path):
     sizes = ["--sentences", "4", "--tokens", "8", "--batch-sizes", "2", "--rounds", "1"]
     gpu.main(["--device", "cpu", "--presets", "tiny", *sizes, "--output", str(tmp_path / "gpu.json")])
     results = json.loads((tmp_path / "gpu.json").read_text())["results"]

@@ -1,4 +1,4 @@
-"""Word alignment: what is read, how it is judged, and what heads give."""
+"""Word alignment: reading references, the error rate, and the links of heads."""
 
 import json
 
@@ -8,12 +8,12 @@ from tiny_checkpoint import tiny_checkpoint
 
 from experiments import alignment
 from experiments.alignment import Aligned, error_rate, links_of_heads, parse, read_alignments, split, turned
-from experiments.lab import ROOM
+from experiments.lab import FOLDER
 from vaswani_transformer.loading import load
 from vaswani_transformer.model.alignment_vaswani import AlignmentHead, align
 
 
-FILES = sorted((ROOM / "alignments").glob("*.txt"))
+FILES = sorted((FOLDER / "alignments").glob("*.txt"))
 
 
 def test_words():
@@ -43,34 +43,34 @@ def test_sentences_aligned_by_hand_are_aligned_nearly_whole(path):
 def test_error_rate():
     """Och and Ney 2003, by hand: 3 links, 2 of them sure, 1 possible; 4 are sure: 1 - (2 + 3) / (3 + 4)."""
     sure, possible = {(0, 0), (1, 1), (2, 2), (3, 3)}, {(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)}
-    right = [Aligned("", "", sure, possible)]
-    assert error_rate([{(0, 0), (1, 1), (4, 4)}], right) == pytest.approx(1 - 5 / 7)
-    assert error_rate([sure], right) == 0
-    assert error_rate([{(0, 3)}], right) == 1
+    reference = [Aligned("", "", sure, possible)]
+    assert error_rate([{(0, 0), (1, 1), (4, 4)}], reference) == pytest.approx(1 - 5 / 7)
+    assert error_rate([sure], reference) == 0
+    assert error_rate([{(0, 3)}], reference) == 1
 
 
 def test_every_head_gives_each_target_word_one_link():
     model, tokenizer = load(tiny_checkpoint())
     pair = Aligned("A dog runs.", "Ein Hund rennt schnell.", set(), set())
-    found = links_of_heads(model, tokenizer, [pair])
+    links_by_head = links_of_heads(model, tokenizer, [pair])
     config = model.config
-    assert len(found) == config.decoder_layers * config.decoder_attention_heads * 2
-    for [links] in found.values():
+    assert len(links_by_head) == config.decoder_layers * config.decoder_attention_heads * 2
+    for [links] in links_by_head.values():
         assert sorted(j for _, j in links) == list(range(5))
         assert all(0 <= i < 4 for i, _ in links)
 
 
 def test_the_library_gives_the_same_links():
-    """It computes one head's weights by itself; here the model records those of all."""
+    """The library computes one head's weights; here the model returns those of all heads."""
     model, tokenizer = load(tiny_checkpoint())
     pair = Aligned("A dog runs through the park.", "Ein Hund rennt durch den Park.", set(), set())
     for (layer, head, when), [links] in links_of_heads(model, tokenizer, [pair]).items():
-        of_head = AlignmentHead(layer, head, when)
-        assert set(align(model, tokenizer, [(pair.source, pair.target)], of_head)[0]) == links
+        alignment_head = AlignmentHead(layer, head, when)
+        assert set(align(model, tokenizer, [(pair.source, pair.target)], alignment_head)[0]) == links
 
 
 def test_a_head_that_copies_positions_aligns_them(monkeypatch):
-    """Attention that was made by hand: when a word is produced the head is on its own place."""
+    """With hand-made attention: at the step that predicts a word, the head looks at the same position."""
     model, tokenizer = load(tiny_checkpoint())
     text = "one two three"
     length = len(tokenizer(text)["input_ids"])
@@ -80,12 +80,12 @@ def test_a_head_that_copies_positions_aligns_them(monkeypatch):
         cross_attentions = (weights,)
 
     monkeypatch.setattr(type(model), "__call__", lambda *_, **__: Output, raising=False)
-    found = links_of_heads(model, tokenizer, [Aligned(text, text, set(), set())])
-    assert found[0, 0, "produced"] == [{(0, 0), (1, 1), (2, 2)}]
+    links_by_head = links_of_heads(model, tokenizer, [Aligned(text, text, set(), set())])
+    assert links_by_head[0, 0, "produced"] == [{(0, 0), (1, 1), (2, 2)}]
 
 
-def test_the_winner_is_kept_beside_the_settings_of_the_search(tmp_path):
+def test_the_best_head_is_saved_with_the_search_settings(tmp_path):
     (tmp_path / "generation_config.json").write_text('{"num_beams": 4}')
-    alignment.keep(str(tmp_path), {"layer": 0, "head": 1, "when": "read"})
-    kept = json.loads((tmp_path / "generation_config.json").read_text())
-    assert kept == {"alignment_head": {"layer": 0, "head": 1, "when": "read"}, "num_beams": 4}
+    alignment.save_head(str(tmp_path), {"layer": 0, "head": 1, "when": "read"})
+    saved = json.loads((tmp_path / "generation_config.json").read_text())
+    assert saved == {"alignment_head": {"layer": 0, "head": 1, "when": "read"}, "num_beams": 4}

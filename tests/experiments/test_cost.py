@@ -71,7 +71,7 @@ def test_the_table_leaves_empty_what_is_not_known(found, tmp_path, monkeypatch):
         "| multi30k-en-de | 1.0e+15 | 2.0e+15 | 50% |  |  | 1 | 2.0 |",
     ]
     svg = (tmp_path / "cost.svg").read_text()
-    assert f"{table3.BASE.what}, {table3.ROWS['h1'].what}" in svg, "rows at one place share a label"
+    assert f"{table3.BASE.label}, {table3.ROWS['h1'].label}" in svg, "rows at one place share a label"
 
 
 def test_the_papers_models_are_in_its_table():

@@ -75,4 +75,4 @@ def test_the_report_names_heads_from_one(tmp_path, monkeypatch):
     removed = [{"head": single[0]["head"], "loss": 2.04, "sacrebleu_greedy": 19.0}]
     found = {"tiny": {"single": single, "removed": removed, "loss": 2.0, "sacrebleu_greedy": 20.0}}
     line = heads.report({"checkpoints": found}).split("\n\n")[1].splitlines()[-1]
-    assert line == "| `tiny` | 3 | 1 | cross 2.3 (+0.30 nats) | 1 | 20.0 | encoder 1.2, -1 for 95% | 1 a |"
+    assert line == "| `tiny` | 3 | 1 | 1 | cross 2.3 (+0.30 nats) | 20.0 | encoder 1.2, -1 for 95% | 1 a |"

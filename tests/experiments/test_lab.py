@@ -1,4 +1,4 @@
-"""Runs of a lab: trained by training.grid, found again, and measured by training.likelihood."""
+"""Runs of a lab: trained by training.grid, reused, and measured by training.likelihood."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ import pytest
 from processes import quick_subprocess
 from toy_data import toy_pairs, write_toy
 
-from experiments import lab as room
+from experiments import lab as lab_module
 from experiments.lab import ExperimentError, Lab
 from training import grid
 
@@ -17,11 +17,11 @@ from training import grid
 @pytest.fixture(scope="module", autouse=True)
 def quick_processes():
     """The grid in this process, where it starts its runs as quickly as the lab its other commands."""
-    call = Lab.call
+    spawn = Lab.spawn
 
-    def quick_call(self, module, *arguments, stdout, **streams):
+    def quick_spawn(self, module, *arguments, stdout, **streams):
         if module != "training.grid":
-            return call(self, module, *arguments, stdout=stdout, **streams)
+            return spawn(self, module, *arguments, stdout=stdout, **streams)
         try:
             with redirect_stdout(stdout), redirect_stderr(stdout):
                 grid.main([*map(str, arguments)])
@@ -30,8 +30,8 @@ def quick_processes():
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lab, "call", quick_call)
-        patch.setattr(room, "subprocess", quick_subprocess)
+        patch.setattr(Lab, "spawn", quick_spawn)
+        patch.setattr(lab_module, "subprocess", quick_subprocess)
         patch.setattr(grid, "subprocess", quick_subprocess)
         handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
         yield
@@ -51,7 +51,7 @@ def lab(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(lab):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "ROOM", lab.data)
+        patch.setattr(lab_module, "FOLDER", lab.data)
         return lab.train("toy", "toy", {"plain": [], "wide": ["model.d_ff=96"]}, ["optimisation.max_steps=4"], (2,))
 
 
@@ -74,40 +74,40 @@ def test_losses_are_those_of_validation(lab, runs):
     assert lab.loss(runs[0].model, "test.tsv") == pytest.approx(losses[:, 0].sum() / losses[:, 1].sum())
 
 
-def test_what_cannot_be_trained_is_a_message(lab, monkeypatch):
-    monkeypatch.setattr(room, "ROOM", lab.data)
+def test_failed_training_is_a_message(lab, monkeypatch):
+    monkeypatch.setattr(lab_module, "FOLDER", lab.data)
     with pytest.raises(ExperimentError, match="d_fff is not a field"):
         lab.train("wrong", "toy", {"plain": ["model.d_fff=96"]})
 
 
-def test_a_run_that_failed_is_no_result_unless_its_loss_was_not_finite(lab, runs, monkeypatch):
-    monkeypatch.setattr(room, "ROOM", lab.data)
+def test_a_failed_run_is_an_error_unless_its_loss_was_not_finite(lab, runs, monkeypatch):
+    monkeypatch.setattr(lab_module, "FOLDER", lab.data)
     finished = {"plain": []}
     again = lab.data / "runs" / "toy"
-    monkeypatch.setattr(Lab, "call", lambda *_, **__: 0)
-    with pytest.raises(ExperimentError, match="lost-seed2 was not trained"):
+    monkeypatch.setattr(Lab, "spawn", lambda *_, **__: 0)
+    with pytest.raises(ExperimentError, match="Training lost-seed2 failed"):
         lab.train("toy", "toy", {**finished, "lost": []}, seeds=(2,))
     (again / "lost-seed2").mkdir()
     (again / "lost-seed2" / "not_finite.tsv").touch()
     assert [run.row for run in lab.train("toy", "toy", {**finished, "lost": []}, seeds=(2,))] == ["plain", "wide"]
 
 
-def test_finished_runs_go_on_elsewhere_without_their_weights(lab, runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "ROOM", lab.data)
-    monkeypatch.setattr(room, "RESULTS", tmp_path / "results")
+def test_another_machine_resumes_from_archived_runs_without_weights(lab, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(lab_module, "FOLDER", lab.data)
+    monkeypatch.setattr(lab_module, "RESULTS", tmp_path / "results")
     losses = lab.losses([run.model for run in runs], "test.tsv")
-    lab.keep("toy")
+    lab.archive("toy")
     elsewhere = Lab(lab.data, tmp_path / "runs")
     variants = {"plain": [], "wide": ["model.d_ff=96"]}
-    there = elsewhere.train("toy", "toy", variants, ["optimisation.max_steps=4"], (2,))
-    assert [run.facts for run in there] == [run.facts for run in runs]
+    unpacked = elsewhere.train("toy", "toy", variants, ["optimisation.max_steps=4"], (2,))
+    assert [run.facts for run in unpacked] == [run.facts for run in runs]
     assert not list((tmp_path / "runs").rglob("*.safetensors")), "nothing is trained again"
-    np.testing.assert_array_equal(elsewhere.losses([run.model for run in there], "test.tsv"), losses)
+    np.testing.assert_array_equal(elsewhere.losses([run.model for run in unpacked], "test.tsv"), losses)
     with pytest.raises(ExperimentError, match="other settings: optimisation.max_steps"):
         elsewhere.train("toy", "toy", variants, ["optimisation.max_steps=5"], (2,))
 
 
-def test_what_cannot_be_measured_is_a_message(lab, tmp_path):
+def test_a_model_that_cannot_be_measured_is_a_message(lab, tmp_path):
     with pytest.raises(ExperimentError, match="training.likelihood"):
         lab.losses([tmp_path], "test.tsv")
     assert not list(tmp_path.iterdir())
@@ -117,9 +117,9 @@ def test_pairs_are_read_from_the_data(lab):
     assert lab.pairs("train.tsv.xz") == list(toy_pairs(400))
 
 
-def test_a_record_is_whole_with_its_origin(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "RESULTS", tmp_path)
-    room.record("table3", {"seeds": [1]})
-    found = room.recorded("table3")
-    assert found["seeds"] == [1] and found["command"] == "python -m experiments table3"
+def test_results_are_written_with_their_origin(tmp_path, monkeypatch):
+    monkeypatch.setattr(lab_module, "RESULTS", tmp_path)
+    lab_module.write_results("table3", {"seeds": [1]})
+    results = lab_module.read_results("table3")
+    assert results["seeds"] == [1] and results["command"] == "python -m experiments table3"
     assert [path.name for path in tmp_path.iterdir()] == ["table3.json"]

@@ -45,7 +45,7 @@ def test_the_time_of_a_layer_is_the_median_of_its_rounds():
 
 def test_a_duration_is_a_mean_of_passes_that_leave_no_gradient():
     x, calls = torch.ones(1, 2, 2, requires_grad=True), []
-    took = layers.duration(lambda x: calls.append(1) or x * 2, x, torch.ones(1, 2, 2), least=0)
+    took = layers.duration(lambda x: calls.append(1) or x * 2, x, torch.ones(1, 2, 2), min_seconds=0)
     assert took > 0 and calls == [1] and x.grad is None
 
 
@@ -55,8 +55,12 @@ def test_the_papers_rule_is_that_they_do_not_cross_before_n_is_d(factor, verdict
     attention = {f"attention, {kind}": lambda n, d: n * n * d * 1e-9 for kind in ("formula", "fused")}
     found = results(**attention, LSTM=lambda n, d: factor * n * d * d * 1e-9)
     said = layers.finding(found)
-    assert f"The paper's rule {verdict} here" in said and f"stays so to {factor:.1f} d or more" in said
+    assert f"The paper's rule {verdict} here" in said and f"faster up to at least {factor:.1f} d" in said
 
 
 def test_lengths_beyond_the_measured_ones_are_said_to_be():
-    assert layers.shown(0) == "below 16" and layers.shown(1234.4) == "1,234" and layers.shown(np.inf) == "beyond 4,096"
+    assert (
+        layers.length_text(0) == "below 16"
+        and layers.length_text(1234.4) == "1,234"
+        and layers.length_text(np.inf) == "beyond 4,096"
+    )

@@ -43,8 +43,8 @@ def test_the_finding_compares_what_was_seen_with_the_longest(found):
     for name in (NAMES[0], *NAMES[2:-1]):  # as many seeds of each
         found["results"].append(result("none", 3, name))
     said = length.finding(found)
-    assert "of 21 to 40 and of over 100 tokens" in said
-    assert "none 8.00 and 4.00, where translations have 100% of the reference's words" in said
+    assert "For pairs of over 100 tokens, translations by models trained to 40 tokens" in said
+    assert "between 50% and 100% of the reference's words" in said
 
 
 def test_the_table_has_a_line_for_each_length(found, tmp_path, monkeypatch):

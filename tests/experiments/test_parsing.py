@@ -1,4 +1,4 @@
-"""The parser: whatever a model likes, its output is one whole tree over the words of the sentence."""
+"""The parser: whatever a model prefers, its output is a complete tree over the words of the sentence."""
 
 import json
 import lzma
@@ -6,9 +6,11 @@ import lzma
 import pytest
 import torch
 
-from experiments import parsing
+from experiments import figures, parsing
 from experiments.lab import Run
-from experiments.trees import build, compare, read_tree, total
+from experiments.linearisation import FORMS, build
+from experiments.parser import Grammar, parse, split_words
+from experiments.trees import compare, read_tree, sentence, total
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, learn_tokenizer
 
 
@@ -21,9 +23,9 @@ TREES = [
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """It cuts some symbols, of which others begin with the same letters: S, SBAR, SBARQ."""
+    """Splits some symbols, and several begin alike: S, SBAR, SBARQ."""
     trees = [read_tree(tree) for tree in TREES]
-    texts = [parsing.sentence(tree) for tree in trees] + ["oS cS oNP cNP w oSB wNN wNNS wDT"] * 40
+    texts = [sentence(tree) for tree in trees] + ["oS cS oNP cNP w oSB wNN wNNS wDT"] * 40
     return learn_tokenizer(texts, 290)
 
 
@@ -35,34 +37,34 @@ def model(tokenizer):
     return VaswaniForConditionalGeneration(VaswaniConfig(vocab_size=len(tokenizer), **sizes, **heads)).eval()
 
 
-@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
+@pytest.mark.parametrize("form", list(FORMS.values()), ids=list(FORMS))
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_model_that_knows_nothing_gives_whole_trees(model, tokenizer, form, beams):
+def test_an_untrained_model_gives_complete_trees(model, tokenizer, form, beams):
     sentences = [list(read_tree(tree).leaves()) for tree in TREES]
-    trees = parsing.parse(model, tokenizer, sentences, form, beams=beams)
+    trees = parse(model, tokenizer, sentences, form, beams=beams)
     words = [[leaf.word for leaf in leaves] for leaves in sentences]
     assert [[leaf.word for leaf in tree.leaves()] for tree in trees] == words
 
 
-@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
-def test_an_output_that_was_cut_off_is_brought_to_its_end(tokenizer, form):
+@pytest.mark.parametrize("form", list(FORMS.values()), ids=list(FORMS))
+def test_an_output_that_was_cut_off_is_completed(tokenizer, form):
     tree = read_tree(TREES[0])
     leaves = list(tree.leaves())
     symbols = " ".join(form.linearise(tree))
     ids = tokenizer(text_target=symbols)["input_ids"]
-    grammar = parsing.Grammar(tokenizer, [len(leaves)], form)
+    grammar = Grammar(tokenizer, [len(leaves)], form)
     for end in range(len(ids)):
-        found = build(grammar.symbols_of(0, ids[:end]), leaves, form.is_in_order)
-        assert [leaf.word for leaf in found.leaves()] == [leaf.word for leaf in leaves]
-    assert build(grammar.symbols_of(0, ids), leaves, form.is_in_order) == tree
+        completed = build(grammar.decode(0, ids[:end]), leaves, form.is_in_order)
+        assert [leaf.word for leaf in completed.leaves()] == [leaf.word for leaf in leaves]
+    assert build(grammar.decode(0, ids), leaves, form.is_in_order) == tree
 
 
-@pytest.mark.parametrize("form", list(parsing.FORMS.values()), ids=list(parsing.FORMS))
+@pytest.mark.parametrize("form", list(FORMS.values()), ids=list(FORMS))
 def test_the_right_tokens_are_always_allowed(tokenizer, form):
     for text in TREES:
         tree = read_tree(text)
         ids = [0, *tokenizer(text_target=" ".join(form.linearise(tree)))["input_ids"]]
-        grammar = parsing.Grammar(tokenizer, [len(list(tree.leaves()))], form)
+        grammar = Grammar(tokenizer, [len(list(tree.leaves()))], form)
         for i in range(1, len(ids)):
             assert ids[i] in grammar(0, torch.tensor(ids[:i]))
 
@@ -83,42 +85,73 @@ def test_the_command_prints_a_tree(parser, capsys):
     assert [leaf.word for leaf in printed.leaves()] == words
 
 
-def test_words_are_cut_much_as_in_the_treebank():
-    assert parsing.tokens("It didn't grow by 0.05 (the cell's).") == [
+def test_words_are_split_nearly_as_in_the_treebank():
+    assert split_words("It didn't grow by 0.05 (the cell's).") == [
         "It", "did", "n't", "grow", "by", "0.05", "-LRB-", "the", "cell", "'s", "-RRB-", ".",
     ]  # fmt: skip
 
 
-def test_a_translator_is_no_parser(tmp_path, capsys):
+def test_a_translator_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit, match="parser"):
         parsing.main(["parse", "Hello.", "--model", "vaswani_transformer/checkpoints/mini-en-de"])
 
 
-def test_what_is_said_of_a_parser_is_what_it_wrote(parser, tmp_path, capsys):
+def test_the_scores_of_a_parser_are_those_of_its_trees(parser, tmp_path, capsys):
     lines = [{"step": 1, "loss": 5.0}, {"step": 2, "validation_loss": 4.00004}]
     (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     gold = [read_tree(tree) for tree in TREES]
-    found = parsing.measure(Run("in-order", 1, tmp_path, {"parameters": 7, "hours": 0.5, "steps": 2}), gold)
+    scores = parsing.measure(Run("in-order", 1, tmp_path, {"parameters": 7, "hours": 0.5, "steps": 2}), gold)
     written = [read_tree(line) for line in (tmp_path / "test.mrg").read_text().splitlines()]
-    assert [parsing.sentence(tree) for tree in written] == [parsing.sentence(tree) for tree in gold]
-    right = total(compare(*pair) for pair in zip(written, gold, strict=True))
-    assert found["f1"][0] == round(right.f1, 2) and found["validation"] == {"2": 4.0}
+    assert [sentence(tree) for tree in written] == [sentence(tree) for tree in gold]
+    counts = total(compare(*pair) for pair in zip(written, gold, strict=True))
+    assert scores["f1"][0] == round(counts.f1, 2) and scores["validation"] == {"2": 4.0}
 
     with lzma.open(tmp_path / "test.mrg.xz", "wt") as file:
         file.write("\n".join(TREES))
     parsing.main(["score", str(tmp_path / "test.mrg.xz"), "--model", str(parser)])
-    scored = json.loads(capsys.readouterr().out)
-    assert scored and scored == {key: found[key] for key in scored}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed and printed == {key: scores[key] for key in printed}
 
-    whole = {**found, "steps": 3, "validation": {"1": 5.0, "3": 4.0}, "f1": [40.0, 39.0, 41.0]}
-    short = {**found, "steps": 2, "validation": {"1": 5.0, "2": 4.0}, "f1": [51.5, 50.0, 53.0]}
-    said = parsing.finding({"sentences": 3, "forms": {"in-order": short, "in-order-untagged": whole}})
-    assert (
-        "in-order 51.5 after 2 of 3 steps, in-order-untagged 40.0, with" in said
-        and "parts of speech help cannot be said" in said
+
+def scores(steps: int, f1: float, losses: tuple[float, float] = (5.0, 4.0)) -> dict:
+    validation = dict(zip(("1", str(steps)), losses, strict=True))
+    return {
+        "steps": steps, "f1": [f1, f1 - 1, f1 + 1], "validation": validation, "precision": 1.0, "recall": 2.0,
+        "exact": 3.0, "freely": 0.25, "hours": 0.5, "by_length": {"1 to 10": f1},
+    }  # fmt: skip
+
+
+def test_forms_are_compared_only_after_the_same_number_of_steps():
+    finding = parsing.finding(
+        {"sentences": 3, "forms": {"in-order": scores(2, 51.5), "in-order-untagged": scores(3, 40.0)}}
     )
-    said = parsing.finding({"sentences": 3, "forms": {"in-order": {**short, "steps": 3}, "in-order-untagged": whole}})
-    assert "Parts of speech in place of one symbol for all words: +11.5 (in-order)" in said and "after" not in said
+    assert "The best form, in-order, has an F1 of 51.5 on 3 sentences" in finding
+    assert "fewer than 3 steps: in-order (2)." in finding
+    assert "cannot be compared" in finding
+    finding = parsing.finding(
+        {"sentences": 3, "forms": {"in-order": scores(3, 51.5), "in-order-untagged": scores(3, 40.0)}}
+    )
+    assert "Gain from parts of speech, compared with one symbol for all words: +11.5 (in-order)." in finding
+    assert "fewer than" not in finding and "cannot be compared" not in finding
+
+
+@pytest.mark.parametrize(("last", "is_falling"), [(4.0, True), (4.995, False)])
+def test_the_finding_tells_whether_the_loss_was_still_falling(last, is_falling):
+    finding = parsing.finding({"sentences": 3, "forms": {"brackets": scores(3, 40.0, (5.0, last))}})
+    assert ("still falling" in finding) == is_falling and "parts of speech" not in finding
+
+
+def test_the_report_has_a_line_for_each_form_and_its_losses_by_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    forms = {"brackets": scores(2, 51.5), "in-order": scores(3, 40.0)}
+    lines = parsing.report({"sentences": 3, "forms": forms}).splitlines()
+    assert "| brackets | 51.5 (50.5 to 52.5) | 1.0 | 2.0 | 3.0% | 2 | 25.0% | 0.5 |" in lines
+    assert lines[-4:] == [
+        "| form | 1 | 2 | 3 |",
+        "| --- | ---: | ---: | ---: |",
+        "| brackets | 5.00 | 4.00 |  |",
+        "| in-order | 5.00 |  | 4.00 |",
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"no xz", lzma.compress(b"(S (NP"), lzma.compress(b"")])

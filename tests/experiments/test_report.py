@@ -1,4 +1,4 @@
-"""The report is what the results say, and what it says of a figure is right."""
+"""The report agrees with the results, and its statements with the figures."""
 
 import json
 import math
@@ -13,7 +13,7 @@ import pytest
 from experiments import __main__ as command
 from experiments import cost, figures, heads, layers, length, optimisers, report, table3, warmup
 from experiments.intervals import Interval
-from experiments.lab import ROOM, ExperimentError, Lab, Run, recorded
+from experiments.lab import FOLDER, ExperimentError, Lab, Run, read_results
 from training.recipe import load_recipe
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.model.configuration_vaswani import TABLE_3
@@ -35,9 +35,10 @@ def test_readme_and_figures_are_those_of_the_results(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "EXPLORER", tmp_path / "findings.js")
     report.write_report()
     assert (tmp_path / "findings.js").read_text(encoding="utf-8") == explorer.read_text(encoding="utf-8")
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOM / "README.md").read_text(encoding="utf-8")
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (FOLDER / "README.md").read_text(encoding="utf-8")
     drawn, kept = (
-        {path.name: path.read_bytes() for path in folder.glob("*.svg")} for folder in (figures.FOLDER, ROOM / "figures")
+        {path.name: path.read_bytes() for path in folder.glob("*.svg")}
+        for folder in (figures.FOLDER, FOLDER / "figures")
     )
     assert drawn.keys() == kept.keys()
     assert [name for name in drawn if drawn[name] != kept[name]] == []
@@ -45,10 +46,12 @@ def test_readme_and_figures_are_those_of_the_results(tmp_path, monkeypatch):
 
 def test_the_front_page_counts_the_verdicts_on_table_3():
     rows = [
-        row for row in recorded("table3")["rows"] if row["row"] in table3.ROWS and table3.ROWS[row["row"]].perplexity
+        row
+        for row in read_results("table3")["rows"]
+        if row["row"] in table3.ROWS and table3.ROWS[row["row"]].perplexity
     ]
     verdicts = Counter(row["verdict"].split()[0] for row in rows)
-    text = " ".join((ROOM.parent / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((FOLDER.parent / "README.md").read_text(encoding="utf-8").split())
     counts = re.search(
         r"Of the (\d+) rows of Table 3 .*?(\d+) go the paper's way, (\d+) go the other way, and (\d+) can", text
     )
@@ -79,7 +82,8 @@ def test_missing_data_are_a_message(tmp_path):
 def changes(row: str) -> dict:
     """{key: value} of what differs from the base row's recipe."""
     base, recipe = (
-        load_recipe(ROOM / "recipes/captions.yaml", settings).to_dict() for settings in ([], table3.ROWS[row].settings)
+        load_recipe(FOLDER / "recipes/captions.yaml", settings).to_dict()
+        for settings in ([], table3.ROWS[row].settings)
     )
     return {
         key: value
@@ -121,7 +125,7 @@ def test_claims_are_the_papers_perplexities():
 
 
 @pytest.mark.parametrize(
-    ("claim", "found", "expected"),
+    ("claim", "interval", "expected"),
     [
         (0.2, (0.1, 0.05, 0.15), "holds"),
         (0.2, (-0.1, -0.15, -0.05), "fails"),
@@ -135,12 +139,12 @@ def test_claims_are_the_papers_perplexities():
         (None, (0.2, -0.1, 0.5), "no difference seen"),
     ],
 )
-def test_verdicts(claim, found, expected):
-    assert table3.verdict(claim, Interval(*found)) == expected
+def test_verdicts(claim, interval, expected):
+    assert table3.verdict(claim, Interval(*interval)) == expected
 
 
 @pytest.mark.parametrize(
-    ("row", "found", "clear"),
+    ("row", "interval", "clear"),
     [
         ("n1", (0.3, 0.2, 0.4), True),
         ("n1", (0.3, 0.1, 0.5), False),  # twice as wide it would reach below 0
@@ -152,9 +156,9 @@ def test_verdicts(claim, found, expected):
         ("pre-norm", (0.0, -0.01, 0.01), False),
     ],
 )
-def test_a_verdict_is_clear_if_an_interval_of_twice_the_width_gives_it(row, found, clear):
-    verdict = table3.verdict(table3.ROWS[row].claim, Interval(*found))
-    assert table3.is_clear({"row": row, "difference": list(found), "verdict": verdict}) == clear
+def test_a_verdict_is_clear_if_an_interval_of_twice_the_width_gives_it(row, interval, clear):
+    verdict = table3.verdict(table3.ROWS[row].claim, Interval(*interval))
+    assert table3.is_clear({"row": row, "difference": list(interval), "verdict": verdict}) == clear
 
 
 def runs_of_table_3(rows=("base", *table3.ROWS), seeds=(1, 2, 3)) -> tuple[list[Run], dict[str, np.ndarray]]:
@@ -172,30 +176,30 @@ def runs_of_table_3(rows=("base", *table3.ROWS), seeds=(1, 2, 3)) -> tuple[list[
     return runs, losses
 
 
-def test_table_3_says_what_its_losses_are(tmp_path, monkeypatch):
+def test_table_3_reports_its_losses(tmp_path, monkeypatch):
     """25 rows of three seeds, of which one is clearly worse and was stopped, one noisy, and one failed twice."""
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
     runs, losses = runs_of_table_3()
     gone = {("unscaled", 2), ("unscaled", 3), ("n1", 3)}
-    found = table3.measure([run for run in runs if (run.row, run.seed) not in gone], losses, ["n1"])
-    rows = {row["row"]: row for row in found["rows"]}
+    results = table3.measure([run for run in runs if (run.row, run.seed) not in gone], losses, ["n1"])
+    rows = {row["row"]: row for row in results["rows"]}
     assert rows["n1"]["verdict"] == "holds" and rows["n1"]["difference"][0] == pytest.approx(0.3, abs=0.03)
     assert rows["n1"]["stopped"] and list(rows["n1"]["losses"]) == ["1", "2"]
     assert rows["unscaled"]["failed"] == 2 and "verdict" not in rows["unscaled"]
     assert rows["no-warm-up"]["verdict"] == "no difference seen"
-    said, page = table3.finding(found), table3.report(found)
-    assert "no division by sqrt(d_k) (2 of 3)" in said and "No difference seen: LayerNorm before" in said
-    assert "2 seeds were enough for a clear verdict on: 1 layer (2)." in page
-    assert "nats and +1.5 BLEU; in the paper -0.052 and -0.5" in said
+    page = table3.report(results)
+    assert "In some runs the loss was not finite." in table3.finding(results)
+    assert re.search(r"\| 1 layer \(2\) \|.* \| 2 \| 0\.0\d\d \|", page)
+    assert re.search(r"\| here \| [+-]0.0\d\d \| \+1.5 \|\n\| paper \| -0.052 \| -0.5 \|", page)
     assert "2 of 3 runs failed" in page and page.count("\n| ") >= 25
 
 
 def test_table_3_trains_a_third_time_what_two_seeds_leave_open(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    recorded = []
-    monkeypatch.setattr(table3, "record", lambda name, found: recorded.append(found))
+    written = []
+    monkeypatch.setattr(table3, "write_results", lambda name, results: written.append(results))
 
-    class Records(Lab):
+    class FakeLab(Lab):
         trained = []
 
         def train(self, name, recipe, runs, settings=(), seeds=(1,)):
@@ -205,20 +209,21 @@ def test_table_3_trains_a_third_time_what_two_seeds_leave_open(tmp_path, monkeyp
         def losses(self, models, pairs):
             return [runs_of_table_3()[1][model.parent.name] for model in models]
 
-        def keep(self, name):
+        def archive(self, name):
             pass
 
-    found = table3.run(Records(Path(), Path()))
-    assert {seed for row, seed in Records.trained if row == "base"} == {1, 2, 3}
-    assert {seed for row, seed in Records.trained if row == "n1"} == {1, 2}
-    assert {seed for row, seed in Records.trained if row == "no-warm-up"} == {1, 2, 3}
-    assert found["seeds"] == [1, 2, 3] and [row["row"] for row in found["rows"] if "stopped" in row].count("n1") == 1
-    assert found.get("due", []) == []
-    first, second = recorded[:2]  # what is known on the way is kept, and says what is missing
+    results = table3.run(FakeLab(Path(), Path()))
+    assert {seed for row, seed in FakeLab.trained if row == "base"} == {1, 2, 3}
+    assert {seed for row, seed in FakeLab.trained if row == "n1"} == {1, 2}
+    assert {seed for row, seed in FakeLab.trained if row == "no-warm-up"} == {1, 2, 3}
+    stopped = [row["row"] for row in results["rows"] if "stopped" in row]
+    assert results["seeds"] == [1, 2, 3] and stopped.count("n1") == 1
+    assert results.get("due", []) == []
+    first, second = written[:2]  # intermediate results are written, and name the missing rows
     assert first["seeds"] == [1, 2] and "base" in first["due"] and "n1" not in first["due"]
     assert second["seeds"] == [1, 2, 3] and set(second["due"]) < set(first["due"])
     assert all("verdict" in row and "failed" not in row for row in second["rows"][1:])
-    assert table3.ROWS[second["due"][-1]].what in table3.report(second).split("a third seed of: ")[1]
+    assert table3.ROWS[second["due"][-1]].label in table3.report(second).split("waiting for a third seed:")[1]
 
 
 # Heads and cost ------------------------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ def test_the_role_of_a_head(tally, name):
 
 def test_heads_are_counted_until_the_loss_has_risen():
     removed = [{"loss": 2.0 + rise, "sacrebleu_greedy": 0} for rise in (-0.01, 0.04, 0.06, 0.03)]
-    assert heads.spared({"loss": 2.0, "removed": removed}) == 2
+    assert heads.removable({"loss": 2.0, "removed": removed}) == 2
 
 
 @pytest.mark.parametrize("best, count", [({"layer": 1, "head": 0}, 1), ({"layer": 0, "head": 1}, 0)])
@@ -259,9 +264,12 @@ def test_the_head_missed_most_is_held_against_the_one_that_aligns(monkeypatch, b
         {"head": ["decoder", "cross_attn", layer, head], "loss": [loss, loss, loss]}
         for layer, head, loss in ((0, 1, 0.1), (1, 0, 0.2))
     ]
-    monkeypatch.setattr(heads, "recorded", lambda name: {"checkpoints": {"mini": {"best": best}}})
-    said = heads.finding({"checkpoints": {"mini": {"single": single, "loss": 2.0, "removed": []}}})
-    assert f"cross attention in 1 of 1 checkpoints; in {count} it is the one that aligns best" in said
+    monkeypatch.setattr(heads, "read_results", lambda name: {"checkpoints": {"mini": {"best": best}}})
+    finding = heads.finding({"checkpoints": {"mini": {"single": single, "loss": 2.0, "removed": []}}})
+    assert (
+        f"cross-attention head in 1 of 1 checkpoints. In {count} of them it is also the head that aligns best."
+        in finding
+    )
 
 
 def test_cost_counts_no_checkpoint_whose_past_is_unknown(monkeypatch, tmp_path):
@@ -269,7 +277,7 @@ def test_cost_counts_no_checkpoint_whose_past_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(cost, "checkpoint_path", lambda name: tmp_path)
     monkeypatch.setattr(cost, "capacity", lambda precision: 1e9)
     monkeypatch.setattr(cost, "PAPER_RUNS", {})
-    with pytest.raises(ExperimentError, match="does not say what its first weights took"):
+    with pytest.raises(ExperimentError, match="does not record the cost of its initial weights"):
         cost.run(Lab(tmp_path, None))
 
 
@@ -295,7 +303,7 @@ def test_quality_is_bleu_as_the_paper_computes_it(monkeypatch, tmp_path):
     metrics = {"sacreBLEU": 1.0, "tokenised BLEU (the paper's)": 2.0, "tokenised lower-cased BLEU (Multi30k's)": 3.0}
     results = [{"dataset": "newstest2014", **{name: {"value": value} for name, value in metrics.items()}}]
     (tmp_path / "model_cards" / "mini-en-fr" / "scores.json").write_text(json.dumps({"results": results}))
-    monkeypatch.setattr(cost, "ROOM", tmp_path / "experiments")
+    monkeypatch.setattr(cost, "FOLDER", tmp_path / "experiments")
     assert cost.score("mini-en-fr", "newstest2014") == 2.0 and cost.score("mini-en-fr", "Multi30k") is None
 
 
@@ -312,11 +320,11 @@ def test_tokens_to_a_loss_lie_between_two_validations():
 
 def test_layers_cross_where_their_times_are_the_same():
     """n^2 and 100 n meet at 100, on straight lines between logarithms."""
-    one = {(n, 64): float(n**2) for n in layers.LENGTHS}
-    other = {(n, 64): 100.0 * n for n in layers.LENGTHS}
-    assert layers.crossing(one, other, 64) == pytest.approx(100)
-    assert layers.crossing(other, one, 64) == 0 and layers.shown(0) == f"below {layers.LENGTHS[0]}"
-    assert layers.crossing(one, {key: 1e9 for key in one}, 64) == math.inf
+    quadratic = {(n, 64): float(n**2) for n in layers.LENGTHS}
+    linear = {(n, 64): 100.0 * n for n in layers.LENGTHS}
+    assert layers.crossing(quadratic, linear, 64) == pytest.approx(100)
+    assert layers.crossing(linear, quadratic, 64) == 0 and layers.length_text(0) == f"below {layers.LENGTHS[0]}"
+    assert layers.crossing(quadratic, {key: 1e9 for key in quadratic}, 64) == math.inf
 
 
 def test_exponents_are_those_of_the_times():
@@ -325,10 +333,10 @@ def test_exponents_are_those_of_the_times():
         for n in layers.LENGTHS
         for d in layers.WIDTHS
     ]
-    found = {"results": results}
-    assert layers.exponent(found, "LSTM", "n").value == pytest.approx(1)
-    assert layers.exponent(found, "LSTM", "d").value == pytest.approx(2)
-    assert layers.exponent(found, "LSTM", "n", "bytes").value == pytest.approx(1)
+    times = {"results": results}
+    assert layers.exponent(times, "LSTM", "n").value == pytest.approx(1)
+    assert layers.exponent(times, "LSTM", "d").value == pytest.approx(2)
+    assert layers.exponent(times, "LSTM", "n", "bytes").value == pytest.approx(1)
 
 
 def test_a_layer_keeps_what_its_backward_pass_needs():
@@ -336,7 +344,7 @@ def test_a_layer_keeps_what_its_backward_pass_needs():
     import torch
 
     x = torch.randn(1, 64, 64, requires_grad=True)
-    formula, convolution = (layers.kept_bytes(layers.layer(k, 64), x) for k in ("attention, formula", "convolution"))
+    formula, convolution = (layers.saved_bytes(layers.layer(k, 64), x) for k in ("attention, formula", "convolution"))
     assert formula >= 4 * layers.HEADS * 64 * 64
     assert convolution == 4 * 64 * 64
 
@@ -359,9 +367,9 @@ def test_gradients_of_the_paper_s_order_grow_towards_the_output():
 )
 def test_warm_up_is_missed_by_the_order_that_loses_more_without_it(after, before, verdict):
     usual = [3.0, 3.1, 3.0, 2.9]
-    found = {"post": {"1": after, "400": usual}, "pre": {"1": before, "400": usual}}
+    again = {"post": {"1": after, "400": usual}, "pre": {"1": before, "400": usual}}
     decoder = {"decoder": [1.0, 2.0]}
-    assert f"warm-up {verdict} (" in warmup.finding({"again": found, "gradients": {"post": decoder, "pre": decoder}})
+    assert f"warm-up {verdict} (" in warmup.finding({"again": again, "gradients": {"post": decoder, "pre": decoder}})
 
 
 @pytest.mark.parametrize(
@@ -375,22 +383,22 @@ def test_sinusoids_reach_further_where_the_interval_of_the_longest_sentences_say
         for encoding in length.ENCODINGS
         for name in names
     ]
-    found = {"groups": {name: {"learned": learned} for name in names}, "results": results}
-    assert f"learned positions, {verdict}." in length.finding(found)
+    groups = {name: {"learned": learned} for name in names}
+    assert f"learned positions {verdict}." in length.finding({"groups": groups, "results": results})
 
 
-def test_length_says_what_positions_cost_beside_sinusoids():
+def test_length_compares_encodings_with_sinusoids():
     """Two seeds of each of three encodings; learned positions lose 0.5 nats a token, none 1."""
     rng = np.random.default_rng(0)
     tokens, beyond = rng.integers(41, 60, 80).astype(float), np.array([0.0, 0.5, 1.0])
     nats = tokens * (2 + beyond[:, None, None] + rng.normal(0, 0.01, (3, 2, 1)) + rng.normal(0, 0.1, (3, 2, 80)))
-    found = length.beside_sinusoids(np.stack([nats, np.broadcast_to(tokens, nats.shape)], axis=-1))
-    assert (found["pairs"], found["tokens"]) == (80, tokens.sum())
-    assert found["learned"][1] < 0.5 < found["learned"][2] and found["none"][1] < 1 < found["none"][2]
+    group = length.beside_sinusoids(np.stack([nats, np.broadcast_to(tokens, nats.shape)], axis=-1))
+    assert (group["pairs"], group["tokens"]) == (80, tokens.sum())
+    assert group["learned"][1] < 0.5 < group["learned"][2] and group["none"][1] < 1 < group["none"][2]
 
 
 def test_results_have_their_origin():
     for name in report.EXPERIMENTS:
-        if found := recorded(name):
-            assert found["command"] == f"python -m experiments {name}"
-            assert found["machine"]["processor"] and found["versions"]["torch"]
+        if results := read_results(name):
+            assert results["command"] == f"python -m experiments {name}"
+            assert results["machine"]["processor"] and results["versions"]["torch"]

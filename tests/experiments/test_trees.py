@@ -4,23 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.trees import (
+from experiments.linearisation import (
     END,
     LINEARISATIONS,
     SPELLED,
-    Leaf,
     State,
-    Tree,
     brackets,
     build,
-    compare,
+    completion,
     in_order,
-    read_tree,
-    rest,
     tag_of,
-    total,
     word,
 )
+from experiments.trees import Leaf, Tree, compare, read_tree, total
 
 
 LABELS = ["S", "NP", "VP", "PP"]
@@ -47,7 +43,7 @@ def test_a_word_may_have_a_space_inside():
 
 
 @pytest.mark.parametrize("line", ["(S (NP (DT a))", "(S (NN a)))", "", "(NN a)", "word", "((S (NN a)) (S (NN b))) x"])
-def test_what_is_no_tree_is_refused(line):
+def test_invalid_brackets_are_refused(line):
     with pytest.raises(ValueError):
         read_tree(line)
 
@@ -104,13 +100,13 @@ def test_whatever_is_allowed_ends_in_a_whole_tree(order, words, data):
         if symbol == END:
             break
         state, symbols = state.after(symbol), [*symbols, symbol]
-    tree = build([*symbols, *rest(state)], leaves, order == "in-order")
+    tree = build([*symbols, *completion(state)], leaves, order == "in-order")
     assert list(tree.leaves()) == leaves
 
 
 @orders
-def test_it_is_not_endless(order):
-    """Constituents without a word between them come to an end."""
+def test_constituents_between_two_words_come_to_an_end(order):
+    """At most MAX_OPENED constituents open between two words."""
     state = State(2, order == "in-order", LABELS)
     for _ in range(200):
         allowed = state.allowed()
@@ -123,7 +119,7 @@ def test_it_is_not_endless(order):
 @pytest.mark.parametrize(
     "text", ["oS oNP w cVP w cS", "oS w w banana", "oS oNP cNP w w cS", "w w", "oS w cS", "cS", ""]
 )
-def test_what_is_not_one_whole_tree_is_refused(text):
+def test_incomplete_trees_are_refused(text):
     leaves = [Leaf("NN", "a"), Leaf("NN", "b")]
     with pytest.raises(ValueError):
         build(text.split(), leaves, is_in_order=False)
@@ -156,13 +152,13 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("found", "expected"), CASES.values(), ids=CASES)
-def test_constituents_are_counted_as_by_evalb(found, expected):
-    assert compare(read_tree(found), read_tree(GOLD)) == expected
+@pytest.mark.parametrize(("predicted", "expected"), CASES.values(), ids=CASES)
+def test_constituents_are_counted_as_by_evalb(predicted, expected):
+    assert compare(read_tree(predicted), read_tree(GOLD)) == expected
 
 
 def test_prt_counts_as_advp_and_scores_add_up():
-    one, other = read_tree("(VP (VB carry) (PRT (RP out)))"), read_tree("(VP (VB carry) (ADVP (RP out)))")
-    assert compare(one, other) == (2, 2, 2)
-    scores = [compare(read_tree(found), read_tree(GOLD)) for found, _ in CASES.values()]
+    prt, advp = read_tree("(VP (VB carry) (PRT (RP out)))"), read_tree("(VP (VB carry) (ADVP (RP out)))")
+    assert compare(prt, advp) == (2, 2, 2)
+    scores = [compare(read_tree(predicted), read_tree(GOLD)) for predicted, _ in CASES.values()]
     assert total(scores) == (42, 46, 45) and total(scores).f1 == pytest.approx(200 * 42 / 91)
