@@ -25,8 +25,8 @@ def inspected():
 
 
 @contextmanager
-def serving(shelf):
-    """The address of an explorer of a shelf of checkpoints, as long as the block lasts."""
+def serving(cache):
+    """The address of an explorer of a cache of checkpoints, as long as the block lasts."""
     import uvicorn
 
     from vaswani_transformer.explorer.app import create_app
@@ -34,7 +34,7 @@ def serving(shelf):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(create_app(shelf), host="127.0.0.1", port=port, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(create_app(cache), host="127.0.0.1", port=port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -53,9 +53,9 @@ def serve():
 @pytest.fixture(scope="session")
 def server():
     """The address of an explorer of the shipped checkpoints."""
-    from vaswani_transformer.explorer.opened import Shelf
+    from vaswani_transformer.explorer.checkpoints import CheckpointCache
 
-    with serving(Shelf(CHECKPOINT)) as address:
+    with serving(CheckpointCache(CHECKPOINT)) as address:
         yield address
 
 

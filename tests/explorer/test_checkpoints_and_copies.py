@@ -11,8 +11,8 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.app import PAGE
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.export import export
-from vaswani_transformer.explorer.opened import Shelf
 from vaswani_transformer.generation_vaswani import paper_generation_config
 from vaswani_transformer.tokenization import learn_tokenizer
 from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
@@ -71,7 +71,7 @@ def check_every_chapter(page, texts):
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
-    with serve(Shelf(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
+    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
         page = page_at(address)
         check_every_chapter(page, SENTENCES)
         page.show("training")
@@ -105,7 +105,7 @@ def copy_address(tmp_path_factory):
             pass
 
     folder = tmp_path_factory.mktemp("copies")
-    export(Shelf(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
+    export(CheckpointCache(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/some/site/"

@@ -1,4 +1,4 @@
-"""An explorer of the tiny checkpoint, asked over HTTP."""
+"""An explorer of the tiny checkpoint, and a client for it."""
 
 import pytest
 from explorer_client import client_of
@@ -6,12 +6,12 @@ from fastapi.testclient import TestClient
 from tiny_checkpoint import tiny_checkpoint
 
 from vaswani_transformer.explorer.app import create_app
-from vaswani_transformer.explorer.opened import Shelf
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
 
 
 @pytest.fixture(scope="session")
-def shelf() -> Shelf:
-    return Shelf(str(tiny_checkpoint()))
+def cache() -> CheckpointCache:
+    return CheckpointCache(str(tiny_checkpoint()))
 
 
 @pytest.fixture(scope="session")
@@ -25,5 +25,5 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def client(shelf, page) -> TestClient:
-    return client_of(create_app(shelf, page=page))
+def client(cache, page) -> TestClient:
+    return client_of(create_app(cache, page=page))
