@@ -1,4 +1,4 @@
-"""A browser that opens the explorer's page, served from a port of its own; without Chromium these tests are skipped."""
+"""A browser that opens the explorer's page on a free port; without Chromium these tests are skipped."""
 
 import shutil
 import socket
@@ -16,7 +16,7 @@ CHECKPOINT = "mini-en-de"
 
 @pytest.fixture(scope="session")
 def inspected():
-    """What PyTorch computes for a sentence: `inspected(text)` gives an `Inspection` of the server's checkpoint."""
+    """`inspected(text)` returns the `Inspection` of a sentence by the server's checkpoint."""
     from vaswani_transformer import checkpoint_path, load
     from vaswani_transformer.inspection import inspect_translation
 
@@ -52,7 +52,7 @@ def serve():
 
 @pytest.fixture(scope="session")
 def server():
-    """The address of an explorer of the shipped checkpoints."""
+    """The address of an explorer of the included checkpoints."""
     from vaswani_transformer.explorer.checkpoints import CheckpointCache
 
     with serving(CheckpointCache(CHECKPOINT)) as address:
@@ -115,7 +115,7 @@ USE_CONTROLS = """(figure) => {
 
 
 class Page:
-    """The page in the browser: JavaScript is run with `js`, which gives what it returns."""
+    """The page in the browser; `js` runs JavaScript and returns its result."""
 
     def __init__(self, browser, address: str):
         self.browser, self.address = browser, address
@@ -176,9 +176,10 @@ class Page:
         return self.js(f"return {maps}.map(({{ tensor }}) => [tensor.shape, [...tensor.data]])")
 
     def use_everything(self, chapter: str) -> str:
-        """Uses each control of a chapter, and gives its text as it was after each.
+        """Use each control of a chapter, and return its texts after each use.
 
-        Of controls in a row, tokens and heads, only the first ones; nothing that leaves the chapter or saves a file.
+        Of a row of controls, such as tokens and heads, only the first ones are used; controls that leave the chapter or
+        save a file are not.
         """
         texts = []
         for figure in range(self.js("return document.querySelectorAll(`#${arguments[0]} figure`).length", chapter)):
@@ -191,7 +192,7 @@ class Page:
         return "\n".join(texts)
 
     def errors(self) -> list[str]:
-        """What the browser's console has said in error."""
+        """The errors in the browser's console."""
         return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 

@@ -1,4 +1,4 @@
-"""Chapters 6, 7 and 9 in the browser: their controls, and that their numbers are PyTorch's."""
+"""Chapters 6, 7 and 9 in the browser: their controls work, and their numbers are those of PyTorch."""
 
 import json
 import math

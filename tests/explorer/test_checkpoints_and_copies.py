@@ -1,4 +1,4 @@
-"""Every chapter with checkpoints unlike those that ship, and in an exported copy: no error, and every number is one."""
+"""Every chapter works with unusual checkpoints and in an exported copy, without errors or invalid numbers."""
 
 import re
 from functools import partial
@@ -83,9 +83,9 @@ def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tm
 def check_places_of_dropout(text: str, config: dict):
     encoder, decoder = config["encoder_layers"], config["decoder_layers"]
     places = {
-        "dropout": f"{2 + 2 * encoder + 3 * decoder} times on the paper's places",
+        "dropout": f"{2 + 2 * encoder + 3 * decoder} times in the paper's places",
         "attention_dropout": f"{encoder + 2 * decoder} times on the attention weights",
-        "activation_dropout": f"{encoder + decoder} times on the feed-forward networks' inner units",
+        "activation_dropout": f"{encoder + decoder} times on the inner units of the feed-forward networks",
     }
     for name, sentence in places.items():
         assert (sentence in text) == (config[name] > 0)
@@ -123,7 +123,7 @@ def test_a_copy_offers_its_sentences_and_one_head_off_at_a_time(page_at, copy_ad
     )
     page.wait(f"document.getElementById('translation').textContent.startsWith('{PAIRS[SENTENCES[1]]}')")
     page.show("heads")
-    for head, sentence in ((1, ""), (2, "This copy holds translations with one head off at a time")):
+    for head, sentence in ((1, ""), (2, "This copy contains translations with one head off at a time")):
         page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
         page.wait("document.querySelector('#heads .status').ariaBusy === 'false'")
         assert page.text("#heads .status").startswith(sentence)
