@@ -204,7 +204,7 @@ def only_page(browser, server) -> Page:
 
 @pytest.fixture
 def page_at(browser, only_page):
-    """Opens another address: `page_at("http://...")` gives its page; the shared one is loaded anew afterwards."""
+    """Opens another address: `page_at("http://...")` returns its page; the shared page is reloaded afterwards."""
 
     def open_(address: str) -> Page:
         only_page.chapter = None

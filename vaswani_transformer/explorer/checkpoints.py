@@ -36,7 +36,7 @@ class LoadedCheckpoint:
 
 
 class UnknownCheckpoint(LookupError):
-    """There is no checkpoint of this name; the message lists the available ones."""
+    """The checkpoint does not exist; the message lists the available ones."""
 
 
 class CheckpointCache:
@@ -64,7 +64,7 @@ class CheckpointCache:
         """Return the checkpoint of this name, or the current one; load it if necessary.
 
         Raises:
-            UnknownCheckpoint: There is no checkpoint of this name.
+            UnknownCheckpoint: The checkpoint does not exist.
         """
         name = name or self.current
         if name not in self.sources:

@@ -44,7 +44,7 @@ def export(
     with whole_folder(folder) as copy:
         shutil.copytree(page, copy, dirs_exist_ok=True)
         index = copy / "index.html"
-        # The attribute tells the page that there is no server.
+        # The attribute tells the page that it runs without a server.
         index.write_text(index.read_text(encoding="utf-8").replace("<html", "<html data-exported", 1), encoding="utf-8")
         data = copy / "data"
         (data / "runs").mkdir(parents=True)

@@ -187,7 +187,7 @@ def check(checkpoint: LoadedCheckpoint, key: Key):
         Refused: The text is empty, too long or has characters outside the vocabulary, or a head does not exist.
     """
     if not key.text.strip():
-        raise Refused("There is no text to translate. Type a sentence.")
+        raise Refused("The text is empty. Type a sentence.")
     try:
         length = len(checkpoint.tokenizer(key.text)["input_ids"])
     except ValueError as error:

@@ -117,7 +117,7 @@ function showAbout() {
   const { name, parameters } = state.model;
   find("about").textContent = `${name}, ${count(parameters.count)} parameters. Text and code of this page: vaswani-transformer (Apache-2.0), `
     + "with D3 (ISC) and KaTeX (MIT). "
-    + (state.model.live ? "The text that you type goes only to the program that serves this page."
+    + (state.model.live ? "The text that you type stays between this page and the program that serves it."
       : "The sentences of this copy were translated in advance. To translate your own, run “vaswani explore”.");
 }
 

@@ -19,7 +19,7 @@ const PATHS = String.raw`
   words, and count the steps from the first word to the layer's output at the second.</p>`;
 
 const COSTS = String.raw`
-<p>All pairs at once has a price: \(n\) words form \(n^2\) pairs. A recurrent layer multiplies by a \(d \times d\) matrix at every
+<p>Comparing all pairs has a price: \(n\) words form \(n^2\) pairs. A recurrent layer multiplies by a \(d \times d\) matrix at every
   word instead. Self-attention is therefore cheaper as long as the sentence has fewer words than the vectors have components,
   \(n < d\), and most sentences do. This is Table 1 with numbers instead of letters. Make the sentence longer to see where the
   balance tips.</p>`;
@@ -57,7 +57,7 @@ function render(root, state) {
   root.append(el("h3", {}, "The cost"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
     caption: `Multiplications as in Table 1: the leading term of one layer. Convolutions have width k = ${KERNEL}; the table in the paper `
-      + `lists dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. The maximum path connects the first and the `
+      + `lists dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. The longest path connects the first and the `
       + "last word, through as many layers as it needs. The formulas in grey give the order of growth, as in the paper; the numbers are exact." });
   findingsSection(root, "layers");
 }
@@ -322,7 +322,7 @@ function drawCosts(body, state, costs) {
   const [table, chart] = [el("div", { class: "scroller" }), el("div", { class: "cost-chart" })];
   const result = el("p", { id: "cost-result", "aria-live": "polite" });
   // The slider is logarithmic; it shows the rounded length.
-  const length = slider({ name: "n, tokens in the sentence", key: "costs n", min: 1, max: MAX_LOG2_LENGTH, step: 0.01,
+  const length = slider({ name: "tokens n", key: "costs n", min: 1, max: MAX_LOG2_LENGTH, step: 0.01,
     value: Math.log2(costs.n), format: (x) => count(2 ** x), onChange: (x) => show(Math.round(2 ** x)) });
   const reset = (n) => {
     length.querySelector("input").value = Math.log2(n);
@@ -345,11 +345,11 @@ function costText(n, d) {
   if (n === d) return `At n = d = ${d} a self-attention layer and a recurrent layer cost the same, ${count(n * n * d)} multiplications.`;
   const [factor, word] = n < d ? [d / n, "cheaper"] : [n / d, "more expensive"];
   return `With ${count(n)} tokens and d = ${d}, a self-attention layer is ${number(factor, 2)} times ${word} than a recurrent one, `
-    + `and needs 1 sequential step instead of ${count(n)}.`;
+    + `and needs 1 step instead of ${count(n)}.`;
 }
 
 function costTable(n, d) {
-  const heads = ["layer", "multiplications", "sequential operations", "maximum path length"];
+  const heads = ["layer", "multiplications", "steps", "longest path"];
   const order = (tex) => el("span", { class: "order" }, formula(tex));
   const cell = (tex, value) => el("td", { class: "number", "data-value": value }, order(tex), count(value));
   const row = ({ name, orders, operations, sequential, path }) => el("tr", { "data-layer": name }, el("th", { scope: "row" }, name),

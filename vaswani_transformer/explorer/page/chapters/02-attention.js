@@ -8,10 +8,9 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token looks for information in all tokens. What it looks for is its <em class="q">query</em>, a row of \(Q\). What a token
-  offers to be found by is its <em class="k">key</em>, a row of \(K\), and what it contributes when it is found is its
-  <em class="v">value</em>, a row of \(V\). In self-attention all three are computed from the same vectors, with three learned
-  matrices.</p>
+<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(Q\). Tokens are found by
+  their <em class="k">keys</em>, the rows of \(K\), and contribute their <em class="v">values</em>, the rows of \(V\). In
+  self-attention all three are computed from the same vectors, with three learned matrices.</p>
 \[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
 <p>Read the formula from the inside: the dot product compares every query with every key, the products are scaled, a softmax makes each
   row sum to one, and the rows of \(V\) are mixed with these weights. Below are the actual matrices of one head. Choose another layer or
@@ -29,7 +28,7 @@ function render(root, state) {
     caption: "All matrices belong to the sentence above. The page computes the last one from Q, K and V, and compares it with the model's." });
   root.append(el("h3", {}, "Why the products are scaled"), prose(SCALING));
   figure(root, state, { on: ["run", "select"], draw: (body) => drawScaling(body, state),
-    caption: "Left: the variance of q·k for random vectors (lines) and for this head (dots). Right: the largest weight of a row after the "
+    caption: "First: the variance of q·k for random vectors (lines) and for this head (dots). Second: the largest weight of a row after the "
       + "softmax, averaged over the rows, for random vectors with as many keys (lines) and for this head (dots). Masked scores are "
       + "excluded." });
 }

@@ -14,7 +14,7 @@ import { markDifferences } from "./03-difference.js";
 export default { id: "heads", number: 3, title: "Multi-head attention", paper: "section 3.2.2", render };
 
 const TEXT = String.raw`
-<p>In a single attention each token has one set of weights, and these sum to one. A word that needs both its verb <em>and</em> the
+<p>A single attention gives each token one set of weights, which sum to one. A word that needs both its verb <em>and</em> the
   noun before it would have to blend the two. So a layer contains several attentions side by side, its <em>heads</em>. Each head has
   three matrices of its own, which reduce a token's \(d_{\mathrm{model}}\) components to \(d_k\) for queries and keys and to \(d_v\)
   for values. The heads attend independently; their outputs are concatenated and mixed by \(W^O\).</p>
@@ -71,7 +71,7 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawOne(body, state),
     caption:
-      "Left: the weights of the chosen head. Right: the mean share of its weight on each kind of token in this sentence. " +
+      "The map shows the weights of the chosen head, the bars the mean share of its weight on each kind of token in this sentence. " +
       "Rare words: the quarter of the sentence's words that come last in the vocabulary, which starts with frequent words.",
   });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
@@ -80,7 +80,7 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawRanking(body, state, settings, each, () => ranking.redraw()),
     caption:
-      "The effect of one head being off on log P of the translation. Blue: log P falls. Orange: log P rises, so the model finds the " +
+      "The change of log P of the translation when one head is off. Blue: log P falls. Orange: log P rises, so the model finds the " +
       "translation more likely without the head.",
   });
   findingsSection(root, "heads", "alignment");
@@ -168,7 +168,7 @@ function comparison(state, now) {
     const words = text.some((part) => part !== "") ? text : ["(empty)"];
     return el("tr", {}, el("th", { scope: "row" }, name), el("td", { lang: model.target_language }, words), numbers);
   };
-  const rows = [row("all heads", before, run), now && row(`${now.request.off.length} off`, after, now)];
+  const rows = [row("all heads", before, run), now && row(`${now.request.off.length} ${now.request.off.length === 1 ? "head" : "heads"} off`, after, now)];
   return el("table", {}, el("thead", {}, el("tr", {}, el("td"), names)), el("tbody", {}, rows));
 }
 

@@ -12,7 +12,7 @@ import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
 export default { id: "positions", number: 4, title: "Positional encoding", paper: "section 3.5", render };
 
 const TEXT = String.raw`
-<p>Attention ignores the order of the words. If you shuffle them, every output stays the same and is only shuffled too: “the dog bites
+<p>Attention ignores the order of the words. If you shuffle them, the outputs are the same vectors, only shuffled: “the dog bites
   the man” and “the man bites the dog” would look alike. So before the first layer the model adds a vector to each token that encodes
   its position. In the paper this vector has no parameters. Its components come in pairs, a sine and a cosine of the same frequency, and
   the frequencies fall from one radian per position to about a ten-thousandth:</p>
@@ -183,7 +183,7 @@ function drawClocks(body, state, settings) {
     result.dataset.error = error;
   };
   const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
-    " the pair k positions further; between them the angle of the rotation.");
+    " the pair k positions further; between them the angle of the rotation. The period is the number of positions for a full turn.");
   body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, numbers);
   show();
 }
@@ -208,9 +208,9 @@ function facesOf(pairs, chosen) {
 const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
 function clock(i, { omegas, shift, pair, ...view }, onSelect) {
-  const [period, turned] = [`${number((2 * Math.PI) / omegas[i], 2)} positions`, degrees(shift * omegas[i])];
+  const [period, turned] = [`period ${number((2 * Math.PI) / omegas[i], 2)}`, degrees(shift * omegas[i])];
   const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
-    "aria-label": `pair ${i}: period of ${period}, turned by ${turned}` });
+    "aria-label": `pair ${i}: ${period}, turned by ${turned}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
   chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
   return chip;
@@ -268,7 +268,7 @@ function drawFit(body, state) {
       { name: "the paper's sinusoids", colour: "query", points: paperErrors }] });
   body.append(el("p", { id: "fit-result", "data-error": learnedErrors[0][1] },
     `At k = ${shifts[0]} the error of the fitted matrix is ${number(learnedErrors[0][1], 2)} for the learned table and `
-    + `${number(paperErrors[0][1], 2)} for the sinusoids. 0 is a perfect shift; 1 is no better than the mean of all positions.`));
+    + `${number(paperErrors[0][1], 2)} for the sinusoids. 0 is a perfect shift; 1 is as bad as the mean of all positions.`));
 }
 
 // Similarity ----------------------------------------------------------------------------------------------------------

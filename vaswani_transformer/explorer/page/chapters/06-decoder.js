@@ -21,7 +21,7 @@ const MASK = String.raw`
   token that it must predict at position \(i\) is its input at \(i + 1\). Without the mask it could read the answer there.</p>`;
 
 const ALIGNMENT = String.raw`
-<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. There is no mask,
+<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. It needs no mask,
   because the whole sentence is known from the start. Nobody tells the model which word translates which, but to write the next token it
   has to look at the right place. So it learns an alignment of the two sentences by itself.</p>`;
 
@@ -81,8 +81,8 @@ function renderMask(root, state) {
     return { run, tensors: await state.source.tensors(run) };
   };
   figure(root, state, { draw, wide: true,
-    caption: "Weights of the decoder's self-attention, and the probability of each correct token with and without the mask. The "
-      + "translation stays the same; only the decoder runs on it again." });
+    caption: "Weights of the decoder's self-attention, and the probability of each correct token with the mask and without it. "
+      + "The last column is the model's first choice without the mask. The translation stays the same; only the decoder runs on it again." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "leak-sentence", "aria-live": "polite" })];
@@ -162,7 +162,7 @@ function leakTable(run, open) {
   return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group",
     "aria-label": "Probability of each correct token" },
     el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Probability of each correct token"),
-    el("thead", {}, el("tr", {}, ["correct token", "with mask", "without mask", "first choice"].map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, ["correct token", "mask on", "mask off", "first choice"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
 }
 

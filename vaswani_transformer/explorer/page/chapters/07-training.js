@@ -11,7 +11,7 @@ const SCHEDULE = String.raw`
 <p>Large steps at the start can ruin the training of a Transformer: Adam divides each step by a running average of gradient sizes, and at
   first this average rests on very few gradients. So the paper starts with tiny steps and increases the learning rate linearly for
   \(\mathit{warmup\_steps}\) steps. After that the rate decreases with the inverse square root of the step number:</p>
-\[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \qquad (3)\]
+\[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \quad (3)\]
 <p>Both terms are equal at the end of the warm-up. There the rate has its maximum,
   \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider models and longer warm-ups have lower maxima.</p>`;
 
@@ -164,8 +164,8 @@ function renderSmoothing(root, state) {
   });
   state.on("run", () => (view.position = Math.min(2, state.run.target.outputs.length - 1)));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: target and prediction for the model's first choices, and for the rest of the vocabulary in one row. Right: the loss "
-      + "above its minimum by the probability of the correct token, if the other tokens share the rest evenly." });
+    caption: "The table shows target and prediction for the model's first choices, and for the rest of the vocabulary in one row. The chart "
+      + "shows the loss above its minimum by the probability of the correct token, if the other tokens share the rest evenly." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "smoothing-sentence", "aria-live": "polite" })];
@@ -263,8 +263,8 @@ function renderDropout(root, state) {
   const view = { rate: 0.1, seed: 1 };
   state.on("model", () => (view.rate = state.model.config.dropout));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: the three places of dropout in Figure 1; one sub-layer stands for all. Right: a vector of this model, and the effect of "
-      + "dropout on it." });
+    caption: "The diagram shows the three places of dropout in Figure 1, with one sub-layer for all. The bars show a vector of this model, "
+      + "and the effect of dropout on it." });
 
   function draw(body) {
     const [bars, sentence] = [el("div"), el("p", { class: "note", "aria-live": "polite" })];

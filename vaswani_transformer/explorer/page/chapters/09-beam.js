@@ -9,7 +9,7 @@ export default { id: "beam", number: 9, title: "Beam search", paper: "section 6.
 const SEARCH = String.raw`
 <p>The model computes probabilities; choosing a translation is another problem. The most probable token at each step does not always lead
   to the most probable sentence, and there are far too many sentences to try them all. Beam search keeps the \(n\) best unfinished
-  translations, its hypotheses (\(n = 4\) in the paper). At each step every hypothesis is extended by every token of the vocabulary. The
+  translations, its hypotheses; the paper uses \(n = 4\). At each step every hypothesis is extended by every token of the vocabulary. The
   search considers the best \(2n\) extensions, and continues with the best \(n\) of them that have not ended. The others are pruned for
   good.</p>
 <p>A hypothesis that ends is finished. The search stops when \(n\) hypotheses have finished and no other can still overtake the worst of
@@ -146,8 +146,8 @@ function sentenceOf(run, plain, step) {
   const best = search.finished[0];
   if (step < search.steps.length - 1 || !best) return seen;
   const same = run === plain || run.target.text === plain.target.text ? ""
-    : ` With the checkpoint's own settings the translation is “${plain.target.text}”.`;
-  return `${seen} The best translation, with log P ${fixed(best.log_prob)} and score ${fixed(best.score)}, is “${best.text}”.${same}`;
+    : ` With the checkpoint's own settings: “${plain.target.text}”`;
+  return `${seen} The best translation (log P ${fixed(best.log_prob)}, score ${fixed(best.score)}): “${best.text}”${same}`;
 }
 
 // The tree: a column for each step, lines from each candidate to the hypothesis that it extends -----------------------------------------------
@@ -266,8 +266,8 @@ function renderPenalty(root, state) {
   const view = { alpha: 0.6 };
   state.on("run", () => (view.alpha = state.run.search.alpha));
   figure(root, state, { draw, wide: true,
-    caption: "Left: the penalty by length. Right: the score of each finished translation minus the best score, by α. There is no new "
-      + "search here: the finished translations of the sentence above are only ranked with another α." });
+    caption: "First: the penalty by length. Second: the score of each finished translation minus the best score, by α. The slider "
+      + "does not search again; it only ranks the finished translations of the sentence above with another α." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "rescored-sentence", "aria-live": "polite" })];

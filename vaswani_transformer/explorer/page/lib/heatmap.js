@@ -110,4 +110,4 @@ export function heatmap(root, tensor, options) {
   return element;
 }
 
-const labelWidth = (tokens) => Math.min(110, Math.max(...tokens.map((token) => shown(token).length)) * CHARACTER + 12);
+const labelWidth = (tokens) => Math.min(110, Math.max(...tokens.map((token) => shown(token).length)) * CHARACTER + 17); // with room for bold letters

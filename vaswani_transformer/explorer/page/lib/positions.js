@@ -41,7 +41,7 @@ export const turn = ([x, y], angle) => [Math.cos(angle) * x + Math.sin(angle) * 
 
 /**
  * Fits a matrix that shifts the even positions by k (least squares), and tests it on the odd ones. Returns the root of the squared
- * error over the squared deviation from the mean: 0 is a perfect shift, 1 is no better than the mean.
+ * error over the squared deviation from the mean: 0 is a perfect shift, 1 is as bad as the mean.
  */
 export function fitError(table, k) {
   const positions = Array.from({ length: table.shape[0] - k }, (_, p) => p);
