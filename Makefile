@@ -1,7 +1,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow check types docs format constraints
+.PHONY: help install test test-quick test-slow check types docs format constraints
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ install: ## Make .venv with the tested versions of everything, and this package 
 test: ## Run the tests, a worker for each core
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
 
+test-quick: ## Run the most telling tests, in about a minute
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto -m "quick and not slow"
+
 test-slow: ## Run the tests that take minutes
 	$(PYTHON) -m pytest -m slow
 
@@ -23,8 +26,16 @@ check: ## Lint and check the formatting, changing nothing
 types: ## Check the types of what the library shows to the outside
 	$(PYTHON) -m ty check
 
-docs: ## Build the API reference, with the guides as its chapters, in build/docs
-	$(PYTHON) -m pdoc --output-directory build/docs vaswani_transformer training conversion benchmarks experiments
+docs: build/explorer/index.html ## Build the site in build/docs; warnings are errors
+	rm -rf build/pages build/docs
+	mkdir -p build/pages && cp -r build/explorer build/pages/explorer
+	$(PYTHON) docs/stage.py
+	$(PYTHON) -m zensical build --clean --strict
+
+# The explorer's static copy, which takes a minute; made again when the page changes.
+build/explorer/index.html: $(wildcard vaswani_transformer/explorer/*.py vaswani_transformer/explorer/page/* vaswani_transformer/explorer/page/*/*)
+	rm -rf build/explorer
+	$(PYTHON) -m vaswani_transformer explore --export build/explorer
 
 format: ## Format the code and mend what the linter can mend
 	$(PYTHON) -m ruff format .

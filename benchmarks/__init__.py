@@ -1,4 +1,1 @@
-"""What is measured, against whom, with the recorded results.
-
-.. include:: README.md
-"""
+"""What is measured, against whom, with the recorded results."""

@@ -19,7 +19,7 @@ import torch
 from transformers import PreTrainedModel
 
 from vaswani_transformer import quantize
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, ratios, record
 from .models import in_ctranslate2, marian_like, vaswani

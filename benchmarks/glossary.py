@@ -16,11 +16,11 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from vaswani_transformer import TranslationPipeline, catalogue, load
-from vaswani_transformer.alignment_vaswani import align, words
-from vaswani_transformer.glossary_vaswani import Glossary
-from vaswani_transformer.long_texts_vaswani import LongTexts, Sentence
-from vaswani_transformer.memory import keep_freed_memory
-from vaswani_transformer.replacements_vaswani import Replaced
+from vaswani_transformer.model.alignment_vaswani import align, words
+from vaswani_transformer.model.glossary_vaswani import Glossary
+from vaswani_transformer.model.spans_vaswani import Replaced
+from vaswani_transformer.model.texts_vaswani import LongTexts, Sentence
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .generation import CONTENDERS, contenders, make_batch
 from .measure import in_turns, record

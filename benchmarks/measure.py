@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from vaswani_transformer.machine import processor
+from vaswani_transformer.system.cpu import processor
 
 
 def in_turns(

@@ -13,7 +13,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 
 from vaswani_transformer import checkpoint_path, load, translate_texts
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import record
 

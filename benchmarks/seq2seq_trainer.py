@@ -19,7 +19,7 @@ import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, ratios, record
 from .models import marian_like, vaswani

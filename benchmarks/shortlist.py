@@ -14,7 +14,7 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from vaswani_transformer import Shortlist, catalogue, load, translate_texts
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs

@@ -14,8 +14,8 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from vaswani_transformer import TranslationPipeline, catalogue, load
-from vaswani_transformer.checks_vaswani import problems
-from vaswani_transformer.memory import keep_freed_memory
+from vaswani_transformer.model.checks_vaswani import problems
+from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, parser_of_sets, ratios, record
 from .precision import read_pairs

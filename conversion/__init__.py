@@ -1,16 +1,14 @@
-"""Brings checkpoints of other toolkits in, takes ours out to runtimes, and publishes them: `python -m conversion`.
+"""Imports checkpoints from other toolkits, exports ours to runtimes, and publishes them: `python -m conversion`.
 
-The floors of this room, from the ground up; a module imports from lower floors only:
+The levels of this folder, lowest first; a module imports from lower levels only:
 
-    options.py, mapping.py, positions.py    what a table of options, a table of tensors and a table of positions say
-    files/                                  reads files that nobody vouches for
-    segmentation/                           the tokenizer of a converted model
+    options.py, mapping.py, positions.py    the tables of options, tensors and positions
+    files/                                  reads untrusted files
+    segmentation/                           builds the tokenizer of a converted model
     parity/                                 compares a converted model with the original
     converted.py                            what every converter returns
-    hub/                                    the card, the repository, and sending it
+    hub/                                    the card, the repository and its upload
     toolkits/                               one converter for each toolkit
     runtimes/                               one exporter for each runtime
     __main__.py                             the command
-
-.. include:: README.md
 """

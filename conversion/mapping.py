@@ -1,4 +1,4 @@
-"""Tables that say which tensor of another toolkit is which of ours, and read in both directions.
+"""Tables that map the tensors of another toolkit to ours, in both directions.
 
 A table is text, one row for a module or a tensor: our name, then the other toolkit's.
 
@@ -6,12 +6,12 @@ A table is text, one row for a module or a tensor: our name, then the other tool
     model.encoder.layers.{e}.feed_forward.fc1      encoder_l{e+1}_ffn_W1.T
 
 - `{e}` and `{d}` count the layers of the encoder and of the decoder, from 0; `{e+1}` counts from 1.
-- `{q,k,v}` stands for three names. Joined along the first axis, the tensors of one side equal those of the other.
+- `{q,k,v}` stands for three names. The tensors of each side, joined along the first axis, are equal.
 - `.T` at the end: the other toolkit's matrices are [in, out], ours [out, in].
-- A row of modules stands for their parameters: `weight` and `bias`, or what the toolkit calls them.
+- A row of modules stands for their parameters, `weight` and `bias`, whatever the toolkit calls them.
 - `ffn_[W|b]1` names a module's weight and bias where the toolkit has no common name for the two.
 
-(transformers has a `WeightConverter` for one direction. A table reads in both, and reports every problem at once.)
+transformers' `WeightConverter` works in one direction. A table works in both and reports every problem at once.
 """
 
 import operator
@@ -28,7 +28,7 @@ from .options import ConversionError, Options, sharing
 
 @dataclass(frozen=True)
 class Rule:
-    """Joining `ours` on axis 0 gives the same matrix as joining `theirs`, each transposed first if `transposed`."""
+    """`ours`, joined on axis 0, equal `theirs`, joined on axis 0 after transposing each if `transposed`."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -36,9 +36,9 @@ class Rule:
 
 
 class Table:
-    """A mapping table; see the module.
+    """A mapping table; see the module's docstring.
 
-    `parameters` is what the other toolkit calls a module's `weight` and `bias`. `ignored` are regular expressions of
+    `parameters` are the toolkit's names for `weight` and `bias`. `ignored` are regular expressions for the names of
     tensors that need no conversion, such as position tables that our model computes.
     """
 
@@ -50,7 +50,7 @@ class Table:
         self.ignored = re.compile("|".join(ignored)) if ignored else None
 
     def rules(self, config: VaswaniConfig) -> list[Rule]:
-        """Each row, repeated for every layer and parameter of a model of `config`."""
+        """Expands each row for every layer and parameter of the model that `config` describes."""
         layers = {"e": config.encoder_layers, "d": config.decoder_layers}
         shapes = our_shapes(config)
         rules = []
@@ -69,20 +69,24 @@ class Table:
         for parameter, name in zip(("weight", "bias"), self.parameters, strict=True):
             rule = Rule(
                 tuple(f"{module}.{parameter}" for module in ours),
-                tuple(parameter_of(module, parameter, name) for module in theirs),
+                tuple(parameter_name(module, parameter, name) for module in theirs),
                 transposed and parameter == "weight",
             )
             if all(tensor in shapes for tensor in rule.ours):
                 yield rule
 
     def read(self, tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-        """Our tensors, in float32, from the toolkit's.
+        """Converts the toolkit's tensors to ours, in float32.
 
         Raises:
-            ConversionError: tensors are missing, left over, or of another shape than `config` says; all are named.
+            ConversionError: tensors are missing, unknown or have the wrong shape; the message names all.
         """
-        if (layers := max(config.encoder_layers, config.decoder_layers)) > len(tensors):  # before any layer is built
-            raise ConversionError(f"The options say {layers} layers, but there are only {len(tensors)} tensors.")
+        if (layers := max(config.encoder_layers, config.decoder_layers)) > len(
+            tensors
+        ):  # checked before any layer is built
+            raise ConversionError(
+                f"The options say {layers} layers, but the checkpoint has only {len(tensors)} tensors."
+            )
         shapes, ours, used, problems = our_shapes(config), {}, set(), []
         for rule in self.rules(config):
             if wrong := unusable(rule, tensors):
@@ -95,7 +99,7 @@ class Table:
             if len(expected[0]) == 1:  # Marian's vectors are [1, n]
                 whole = whole.flatten()
             if whole.shape != (sum(shape[0] for shape in expected), *expected[0][1:]):
-                problems.append(misfit(rule, tensors, expected))
+                problems.append(shape_mismatch(rule, tensors, expected))
                 continue
             ours.update(zip(rule.ours, whole.split([shape[0] for shape in expected]), strict=True))
         problems += [
@@ -104,14 +108,14 @@ class Table:
         if not problems:
             problems = [f"{name} is missing" for name in shapes if name not in ours]
         if problems:
-            raise ConversionError.of("The tensors do not match the model that the options describe", problems)
+            raise ConversionError.from_problems("The tensors do not match the recorded options", problems)
         return {name: tensor.contiguous() for name, tensor in ours.items()}
 
     def _ignored(self, names: Iterable[str]) -> set[str]:
         return {name for name in names if self.ignored and self.ignored.fullmatch(name)}
 
     def write(self, ours: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-        """The toolkit's tensors from ours: `read` backwards. Joined tensors are divided evenly among their names."""
+        """Converts our tensors to the toolkit's. Joined tensors are divided evenly among their names."""
         theirs = {}
         for rule in self.rules(config):
             whole = torch.cat([ours[name] for name in rule.ours])
@@ -121,7 +125,7 @@ class Table:
 
 
 def unusable(rule: Rule, tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """Why the tensors of a rule cannot be read, if they cannot."""
+    """Returns the problems with the tensors of a rule, if any."""
     if missing := [f"{name} is missing" for name in rule.theirs if name not in tensors]:
         return missing
     kinds = {name: tensors[name].dtype for name in rule.theirs}
@@ -129,33 +133,33 @@ def unusable(rule: Rule, tensors: Mapping[str, torch.Tensor]) -> list[str]:
 
 
 def joined(parts: list[torch.Tensor], transposed: bool) -> torch.Tensor:
-    """The parts as one tensor; empty where they do not fit together."""
+    """The parts joined on axis 0; an empty tensor if their shapes do not match."""
     try:
         return torch.cat([part.mT if transposed else part for part in parts])
     except RuntimeError:
         return torch.empty(0)
 
 
-def misfit(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
+def shape_mismatch(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
     stored = " + ".join(str(list(tensors[name].shape)) for name in rule.theirs)
     return f"{', '.join(rule.theirs)}: {stored} does not fit {[list(shape) for shape in expected]}"
 
 
 def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options: Options) -> list[torch.Tensor]:
-    """Those of `names`, such as the embeddings, whose shapes tell what the options do not.
+    """Returns the matrices called `names`, such as the embeddings, whose shapes the configuration is read from.
 
     Raises:
-        ConversionError: options were refused, or one of the matrices is missing or has another number of axes.
+        ConversionError: options were refused, or a matrix is missing or does not have two axes.
     """
     missing = [name for name in names if name not in tensors]
     vectors = [name for name in names if name in tensors and tensors[name].dim() != 2]
     if missing or vectors:
-        options.finish()  # a model of another kind: what else is wrong with it matters more
+        options.finish()  # refused options explain the missing matrices
     if missing:
-        what = f"This is not a translation model of {options.toolkit}: the state dict lacks tensors"
-        raise ConversionError.of(what, missing)
+        what = f"Not a translation model of {options.toolkit}: the state dict has no tensors"
+        raise ConversionError.from_problems(what, missing)
     if vectors:
-        raise ConversionError.of("These tensors should be matrices", vectors)
+        raise ConversionError.from_problems("These tensors must be matrices", vectors)
     return [tensors[name] for name in names]
 
 
@@ -163,19 +167,19 @@ def shared(
     source: torch.Tensor, target: torch.Tensor, softmax: torch.Tensor,
     same: Callable[[torch.Tensor, torch.Tensor], bool] = operator.is_,
 ) -> str:  # fmt: skip
-    """`share_embeddings` of the configuration (section 3.4): which of the three matrices are one.
+    """`share_embeddings` of the configuration (section 3.4): which of the three matrices are shared.
 
-    Where the embeddings are one matrix and the softmax has its own, both are kept.
+    If only source and target share a matrix, it is stored twice.
     """
     tied = same(target, softmax)
     return sharing(tied and same(source, target), tied)
 
 
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:
-    """The name and shape of every tensor in our state dict. A shared matrix appears under the names of its users.
+    """The name and shape of every tensor in our state dict. A shared matrix appears under each of its names.
 
     Raises:
-        ConversionError: the sizes exceed what a tensor can have.
+        ConversionError: a size is too large for a tensor.
     """
     try:
         with torch.device("meta"):
@@ -186,19 +190,19 @@ def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:
 
 
 def numbered(name: str, stack: str | None, number: int) -> str:
-    """`{e}` and `{e+1}` as numbers."""
+    """Replaces `{e}` and `{e+1}` by numbers."""
     if stack is None:
         return name
     return name.replace(f"{{{stack}}}", str(number)).replace(f"{{{stack}+1}}", str(number + 1))
 
 
 def count_layers(names: Iterable[str], prefix: str) -> int:
-    """How many different numbers follow `prefix` in the names of tensors."""
+    """Counts the different numbers that follow `prefix` in the names of tensors."""
     return len({name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)})
 
 
-def parameter_of(module: str, parameter: str, name: str) -> str:
-    """`ffn_[W|b]1` as ffn_W1 or ffn_b1, by `parameter`; other modules have a parameter `name`."""
+def parameter_name(module: str, parameter: str, name: str) -> str:
+    """`ffn_[W|b]1` becomes ffn_W1 or ffn_b1, depending on `parameter`; other modules have a parameter `name`."""
     spot = re.search(r"\[(.+)\|(.+)\]", module)
     if spot is None:
         return f"{module}.{name}"
@@ -206,7 +210,7 @@ def parameter_of(module: str, parameter: str, name: str) -> str:
 
 
 def expanded(name: str) -> list[str]:
-    """`{q,k,v}_proj` as q_proj, k_proj, v_proj."""
+    """`{q,k,v}_proj` becomes q_proj, k_proj, v_proj."""
     before, brace, rest = name.partition("{")
     if not brace:
         return [name]

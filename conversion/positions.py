@@ -1,7 +1,7 @@
 """Recognises a stored table of positions: sinusoids of a known kind (section 3.5), or learned embeddings.
 
-Toolkits differ in how they lay sines and cosines out, in the exponent of the frequencies, and in the number of the
-first position: those that came from fairseq begin at 2.
+Toolkits differ in the order of sines and cosines, in the exponent of the frequencies, and in the number of the first
+position: 2 in fairseq and its descendants, for example.
 """
 
 import itertools
@@ -11,26 +11,26 @@ from typing import Any
 import torch
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 from .options import ConversionError, Options
 
 
 OFFSETS = range(4)
-HALF_PRECISION = 1e-3  # how far rounding to half precision moves a sine or cosine at most, and a bit more
+HALF_PRECISION = 1e-3  # more than the largest error of a sine or cosine in half precision
 
 
 def recognise(
     tables: Sequence[torch.Tensor], d_model: int, expected: tuple[str, str] = ("interleaved", "half")
 ) -> dict[str, Any]:
-    """Fields of the configuration for the tables [max, 1, D], [1, max, D] or [max, D] of source and target.
+    """Returns the position fields for the tables [max, 1, D], [1, max, D] or [max, D] of source and target.
 
-    `expected` are the layout and divisor that the toolkit's options name. They are tried first, because a table of one
-    or two rows may fit several kinds. A table in half precision is not exactly sinusoidal: the toolkit adds its rounded
-    values, so that these are kept as learned embeddings. So are tables of two kinds.
+    `expected` are the layout and divisor in the toolkit's options. They are tried first, because a table of one or two
+    rows may match several kinds. The toolkit adds the stored values, so a table rounded to half precision is kept as
+    learned embeddings. So are tables of two different kinds.
 
     Raises:
-        ConversionError: a table has another shape, or learned tables have different lengths.
+        ConversionError: a table has the wrong shape, or learned tables differ in length.
     """
     tables = [rows(table, d_model) for table in tables]
     kinds = [_kind(table, d_model, expected) for table in tables]
@@ -38,7 +38,7 @@ def recognise(
         return kinds[0]
     lengths = {len(table) for table in tables}
     if len(lengths) > 1:
-        raise ConversionError(f"Position tables of different kinds or lengths, {sorted(lengths)}, are not supported.")
+        raise ConversionError(f"Unsupported: position tables of different kinds or lengths, {sorted(lengths)}.")
     return learned(tables[0])
 
 
@@ -46,9 +46,9 @@ def stored(
     tensors: Mapping[str, torch.Tensor], names: Iterable[str], options: Options, d_model: Any,
     expected: tuple[str, str] = ("interleaved", "half"),
 ) -> dict[str, Any]:  # fmt: skip
-    """`recognise` for those tables among `tensors` that have one of `names`: the toolkit adds them, rounded or not.
+    """Applies `recognise` to the tables called `names`, whose stored values the toolkit adds, rounded or not.
 
-    Without any there are no fields, nor where options were refused, on which the width may depend.
+    Returns {} if there are none, or if options were refused, because the width may depend on them.
     """
     tables = [tensors[name] for name in names if name in tensors]
     if not tables or options.problems or not isinstance(d_model, int):
@@ -73,31 +73,31 @@ def learned(table: torch.Tensor) -> dict[str, Any]:
 
 
 def is_computed(table: torch.Tensor, config: VaswaniConfig, rounding: float = 0.0) -> bool:
-    """Whether the rows [max, D] are what our model computes from position `config.position_offset` on."""
+    """Whether the rows [max, D] equal what our model computes, starting at position `config.position_offset`."""
     places = torch.arange(len(table)) + config.position_offset
-    # In float32 the error of the angle grows with the position.
+    # The float32 error of the angle grows with the position.
     tolerance = 1e-6 * (10 + places[:, None]) + rounding
     return bool(((sinusoidal_positions(places, config) - table.float()).abs() < tolerance).all())
 
 
 def check_computed(tables: Mapping[str, torch.Tensor], config: VaswaniConfig):
-    """Checks the tables [max, D] of a toolkit that computes positions anew whenever it loads a model.
+    """Checks the tables [max, D] of a toolkit that recomputes positions whenever it loads a model.
 
     Raises:
-        ConversionError: a table is not the one that our model computes.
+        ConversionError: a table differs from the one that our model computes.
     """
     for name, table in tables.items():
-        # The rows before the first position are never used; the one of padding is zero.
+        # The rows before the first position are unused; the padding row is zero.
         fits = table.dim() == 2 and table.shape[1] == config.d_model and len(table) > config.position_offset
         if not fits or not is_computed(table[config.position_offset :], config, HALF_PRECISION):
-            raise ConversionError(f"{name} holds other positions than the toolkit computes, which is not supported.")
+            raise ConversionError(f"Unsupported positions: {name} differs from the table that the toolkit computes.")
 
 
 def rows(table: torch.Tensor, d_model: int) -> torch.Tensor:
-    """A table of positions as [max, D] in float32.
+    """Returns a position table as [max, D] in float32.
 
     Raises:
-        ConversionError: it has another shape.
+        ConversionError: it has the wrong shape.
     """
     shape = list(table.shape)
     if table.dim() == 3 and 1 in shape[:2]:

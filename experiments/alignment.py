@@ -26,8 +26,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path
-from vaswani_transformer.alignment_vaswani import WHEN, by_word, words
 from vaswani_transformer.loading import load
+from vaswani_transformer.model.alignment_vaswani import WHEN, by_word, words
 
 from . import figures
 from .heads import CHECKPOINTS as OF_TEXT

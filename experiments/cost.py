@@ -24,8 +24,8 @@ from matplotlib.axes import Axes
 from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, checkpoint_path
-from vaswani_transformer.configuration_vaswani import PRESETS
-from vaswani_transformer.machine import processor
+from vaswani_transformer.model.configuration_vaswani import PRESETS
+from vaswani_transformer.system.cpu import processor
 
 from . import figures, table3
 from .lab import ROOM, ExperimentError, Lab, recorded

@@ -28,7 +28,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path, translate_texts
-from vaswani_transformer.heads import Head, head_names, twin_of, without_heads
+from vaswani_transformer.inspection.heads import Head, head_names, twin_of, without_heads
 from vaswani_transformer.loading import load
 
 from . import figures

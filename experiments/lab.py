@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from vaswani_transformer.files import whole_file
-from vaswani_transformer.machine import processor
+from vaswani_transformer.system.cpu import processor
+from vaswani_transformer.system.files import whole_file
 
 
 ROOM = Path(__file__).parent

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.modeling_vaswani import VaswaniAttention
+from vaswani_transformer.model.modeling_vaswani import VaswaniAttention
 
 from . import figures
 from .intervals import Interval, slope

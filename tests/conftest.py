@@ -1,14 +1,27 @@
 """What all tests share: one thread, one seed, and small models whose every parameter counts."""
 
+import os
 import sys
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
 torch.set_num_threads(1)
+
+# The one profile of property tests: none depends on the clock, and in CI none depends on chance.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    print_blob=True,
+    derandomize="CI" in os.environ,
+    # Slow machines are not an error; fixtures that property tests ask for keep no state between examples.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("suite")
 
 # Sizes that differ wherever they may, so that no mix-up of two of them goes unseen.
 TINY = dict(

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 
 PAIRS = {

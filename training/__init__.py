@@ -1,4 +1,1 @@
-"""Training from scratch: `vaswani train RECIPE`, or `accelerate launch -m training.train RECIPE`.
-
-.. include:: README.md
-"""
+"""Training from scratch: `vaswani train RECIPE`, or `accelerate launch -m training.train RECIPE`."""

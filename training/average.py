@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.command_line import stop, whole_number
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.files import check_writable
 
 from .files import whole_file
 

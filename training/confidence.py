@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number
-from vaswani_transformer.files import check_writable, whole_file
-from vaswani_transformer.machine import processor
+from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.cpu import processor
+from vaswani_transformer.system.files import check_writable, whole_file
 
 from .parallel_text import read_pairs
 from .recipe import Source
@@ -32,14 +32,14 @@ from .variations import Pair
 if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
     import torch
 
-    from vaswani_transformer.confidence_vaswani import Calibration, Features
+    from vaswani_transformer.model.confidence_vaswani import Calibration, Features
 
 BINS, STEPS = 10, 200
 
 
 def is_right(translation: str, reference: str) -> list[bool]:
     """Of each word of a translation whether the reference has it, as often at least."""
-    from vaswani_transformer.words_vaswani import words
+    from vaswani_transformer.model.spans_vaswani import words
 
     left = Counter(reference[a:b].lower() for a, b in words(reference))
     found = []
@@ -54,7 +54,7 @@ def calibrate(features: Sequence[Features], right: Sequence[Sequence[bool]]) -> 
     """The logistic regression whose probabilities fit best, by cross-entropy."""
     import torch
 
-    from vaswani_transformer.confidence_vaswani import Calibration
+    from vaswani_transformer.model.confidence_vaswani import Calibration
 
     inputs = torch.cat([inputs_of(of) for of in features])
     labels = torch.tensor([float(x) for of in right for x in of])
@@ -75,7 +75,7 @@ def inputs_of(features: Features) -> torch.Tensor:
     """Of each word what `Calibration` weighs: [words, 3]."""
     import torch
 
-    from vaswani_transformer.confidence_vaswani import log_odds
+    from vaswani_transformer.model.confidence_vaswani import log_odds
 
     n = len(features.spans)
     return torch.stack([log_odds(features.log_probs), torch.full((n,), features.of_sentence), torch.ones(n)], dim=1)
@@ -140,7 +140,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     from sacrebleu.metrics import CHRF
 
     from vaswani_transformer import translate_texts
-    from vaswani_transformer.confidence_vaswani import features_of, mean_confidence
+    from vaswani_transformer.model.confidence_vaswani import features_of, mean_confidence
 
     from .evaluate import load
 

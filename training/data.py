@@ -15,9 +15,9 @@ from filelock import FileLock
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from . import invented, variations
+from . import expressions, invented, variations
 from .files import whole_file
-from .parallel_text import iterate_pairs, load_hub_dataset, varied_pairs
+from .parallel_text import in_forms, iterate_pairs, load_hub_dataset, varied_pairs
 from .recipe import Data, Source
 from .subwords import Merges
 from .variations import Pair, vary
@@ -132,7 +132,7 @@ def cached(
         [data.max_length, data.max_ratio],
         _digest(repr(held_out)),
     ]
-    if data.joined or data.variations:
+    if data.joined or data.variations or source.forms:
         made_by = "".join(map(inspect.getsource, (variations, invented)))
         depends.append([data.joined, data.variations, seed, source.title, _digest(made_by)])
     path = cache / f"{_digest(json.dumps(depends))[:16]}.arrow"
@@ -176,8 +176,13 @@ def _write(path: Path, pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase
 def _state(source: Source, folder: Path) -> list:
     """What the source's content depends on."""
     state = [source.source_column, source.target_column, source.tag_column, source.tags]
+    changes = [source.forms, source.min_words, source.max_words, source.exclude]
+    state += changes if any(changes) else []  # without them, a file keeps the name it had before they existed
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
+    if source.generator:
+        made_by = "".join(map(inspect.getsource, (expressions, invented)))
+        state += [source.generator, source.pairs, source.seed, _digest(made_by), *map(_content, expressions.TABLES)]
     return [*state, *map(_content, source.files(folder))]
 
 
@@ -297,7 +302,7 @@ class StreamedCorpus:
         """The pairs of a source with their variations, from the start again each time that it ends."""
         seed = f"{self.seed} {source.title} {source.tags}"
         for turn in count():
-            pairs = iterate_pairs(source, self.folder, streaming=True)
+            pairs = in_forms(iterate_pairs(source, self.folder, streaming=True), source)
             varied = vary(pairs, self.data.joined, self.data.variations, self.data.max_length, f"{seed} {turn}")
             first = next(varied, None)
             if first is None:

@@ -23,8 +23,8 @@ import sacrebleu
 from tqdm import tqdm
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.files import check_writable
 
 from .files import read_lines, whole_file
 from .parallel_text import Pair, read_pairs
@@ -101,7 +101,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
     if arguments.recipe:
         recipe = load_recipe(arguments.recipe)
         for source in recipe.data.test:
-            add(source.title, read_pairs(source, arguments.data), source.path or source.dataset)
+            add(source.title, read_pairs(source, arguments.data), source.path or source.dataset or source.generator)
     for path in arguments.tsv:
         columns = {"source_column": arguments.source_column, "target_column": arguments.target_column}
         add(path.name, read_pairs(Source(path=str(path), **columns)), path)
@@ -122,16 +122,16 @@ def target_language(arguments: argparse.Namespace, model: str) -> str | None:
         return arguments.target_language.lower()
     if arguments.recipe:
         return load_recipe(arguments.recipe).target_language
-    return _recorded(model, "target_language")
+    return recorded_language(model, "target_language")
 
 
 def source_language(model: str, recipe: Path | None = None) -> str | None:
     """As the recipe or the model's own record says."""
-    return load_recipe(recipe).source_language if recipe else _recorded(model, "source_language")
+    return load_recipe(recipe).source_language if recipe else recorded_language(model, "source_language")
 
 
-def _recorded(model: str, key: str) -> str | None:
-    """What about.json or training.json beside the weights says."""
+def recorded_language(model: str, key: str) -> str | None:
+    """Return "source_language" or "target_language" from about.json or training.json beside the weights, if any."""
     for name in ("about.json", "training.json"):
         if (file := Path(catalogue.resolve(model)) / name).is_file():
             facts = json.loads(file.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import fsspec
 
-from vaswani_transformer.files import whole_file, whole_folder
+from vaswani_transformer.system.files import whole_file, whole_folder
 
 
 __all__ = ["read_lines", "whole_file", "whole_folder"]

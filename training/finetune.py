@@ -9,7 +9,6 @@ The translations are a memory (.tmx, .xliff, .po), or a file of columns separate
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import re
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.documents.memories import Memory, is_memory, read_memory
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.files import check_writable, write_json
 
 from .evaluate import evaluate_pairs
 from .files import whole_folder
@@ -150,7 +149,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     from vaswani_transformer import load
     from vaswani_transformer.hub import look_on_hub
     from vaswani_transformer.loading import check_device
-    from vaswani_transformer.memory import keep_freed_memory
+    from vaswani_transformer.system.memory import keep_freed_memory
 
     from .data import remove_padding
 
@@ -279,10 +278,6 @@ def describe(folder: Path, options: argparse.Namespace, source: str, memory: Mem
         "domain": options.memory.name,
         "trained_on": [*known["trained_on"], options.memory.name],
     }
-
-
-def write_json(path: Path, content: dict[str, Any]):
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 # The command ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import yaml
 
-from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import stop, whole_number
 
 from .files import whole_file
 from .parallel_text import missing_files

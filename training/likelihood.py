@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import stop, whole_number
 
 from .evaluate import load
 from .parallel_text import read_pairs

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
 from .files import whole_file
 from .parallel_text import iterate_pairs

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from .expressions import generate
 from .files import read_lines, whole_file
 from .recipe import Data, Source
-from .variations import Pair, vary
+from .variations import Pair, forms, vary
 
 
 # Reading
@@ -37,7 +38,7 @@ def iterate_pairs(source: Source, folder: str | Path | None = None, streaming: b
     """
     try:
         for row in _rows(source, Path(folder or "."), streaming):
-            if not source.tags or row[2] in source.tags:
+            if (not source.tags or row[2] in source.tags) and source.selects(row[:2]):
                 yield row[:2]
     except FileNotFoundError as error:
         hint = "" if folder is None else " The folder of the data is given with --data."
@@ -63,6 +64,9 @@ def write_pairs(pairs: Iterable[Pair], path: str | Path):
 
 def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
     """(source, target), with the tag as a third where tags are asked for."""
+    if source.generator:
+        yield from _generated(source, folder)
+        return
     if source.target_path:
         paths = source.files(folder)
         for number, row in enumerate(zip_longest(*map(read_lines, paths)), start=1):
@@ -88,6 +92,19 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
             yield tuple(pick(row, column) for column in columns)
         except ValueError as error:
             raise ValueError(f"{place} {number} {error}") from error
+
+
+def _generated(source: Source, folder: Path) -> Iterator[Pair]:
+    languages, table = (source.source_column, source.target_column), []
+    for path in source.files(folder):
+        english_first = source.source_column == "en"
+        for number, line in enumerate(read_lines(path), start=1):
+            try:
+                english, other, kind = (_tab_value(line, column) for column in range(3))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number} {error}") from error
+            table.append((english, other, kind) if english_first else (other, english, kind))
+    yield from generate(source.generator, *languages, source.seed or 0, source.pairs, table)
 
 
 def load_hub_dataset(source: Source, streaming: bool = False):
@@ -152,9 +169,14 @@ def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair])
 
 
 def varied_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair], data: Data, seed: int) -> Iterator[Pair]:
-    """The training pairs of a source and what is made of them; the same seed makes the same."""
-    pairs = training_pairs(source, folder, held_out)
+    """Yields the training pairs of a source with their forms and variations; the same seed yields the same."""
+    pairs = in_forms(training_pairs(source, folder, held_out), source)
     return vary(pairs, data.joined, data.variations, data.max_length, f"{seed} {source.title} {source.tags}")
+
+
+def in_forms(pairs: Iterable[Pair], source: Source) -> Iterator[Pair]:
+    """The pairs, each in all its forms if the source asks for them."""
+    return chain.from_iterable(map(forms, pairs)) if source.forms else iter(pairs)
 
 
 def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:

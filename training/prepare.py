@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
+from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.loading import load_model, load_tokenizer
-from vaswani_transformer.tokenization import learn_tokenizer
 
 from .checkpoint import checkpoints
 from .data import CachedCorpus, StreamedCorpus, TokenisedPairs, in_memory
@@ -158,7 +158,9 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
         attention = "eager" if device.type == "cpu" else "sdpa"
     model.set_attn_implementation(attention)
     if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        # Older versions of transformers know the second name only.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     if settings.compile:
         model.compile(dynamic=True)
     return model

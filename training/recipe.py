@@ -15,8 +15,9 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
+from .expressions import GENERATORS, language_problem
 from .variations import KINDS
 
 
@@ -44,17 +45,28 @@ class Part(BaseModel):
         return self
 
 
+def source_title(name: str = "", path: str | None = None, dataset: str | None = None, **_) -> str:
+    """What results and cards call a source: its name, else its file or data set."""
+    return name or path or dataset or ""
+
+
 class Source(Part):
-    """Parallel text: a file, a pair of files, or a data set of the Hub. Files may be .gz, .xz or .zst.
+    """Parallel text: a file, a pair of files, a data set of the Hub, or generated. Files may be .gz, .xz or .zst.
 
     `path` alone is tab-separated, or JSON lines where it ends in .jsonl; with `target_path` both are plain text, line
     by line. Columns are numbers in tab-separated text (default 0 and 1), elsewhere names, where a dot looks inside
     (default "translation.en" and the like, by the recipe's languages).
+
+    `generator` makes `pairs` pairs, see expressions.py; its columns are the recipe's languages. For "places", `path` is
+    its table: tab-separated English name, German or French name, kind.
     """
 
     path: str | None = None  # relative to the data folder; "shipped:phrases.tsv" comes with the program
     target_path: str | None = None
     dataset: str | None = None  # for `datasets.load_dataset`: an id such as wmt/wmt14, or a folder
+    generator: Literal[*GENERATORS] | None = None
+    pairs: Count | None = None  # how many the generator makes
+    seed: CountOrZero | None = None  # of the generator; default: the recipe's
     config: str | None = None
     split: str = "train"
     revision: str | None = None
@@ -67,10 +79,31 @@ class Source(Part):
     weight: Positive = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
     held_out: CountOrZero = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
     tokenizer_lines: CountOrZero | None = None  # the tokenizer learns from this many pairs; default: an equal share
+    forms: bool = False  # each pair in every form that people type, see variations.forms; for phrases
+    min_words: CountOrZero = 0  # of the longer side, between spaces; shorter pairs are left out
+    max_words: Count | None = None  # likewise longer ones
+    exclude: str = ""  # a regular expression; pairs in which it matches a side are left out
+
+    @field_validator("exclude")
+    @classmethod
+    def is_a_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"must be a regular expression: {error}") from error
+        return pattern
+
+    def selects(self, pair: tuple[str, str]) -> bool:
+        """Whether `min_words`, `max_words` and `exclude` let a pair pass."""
+        if self.min_words or self.max_words:
+            words = max(len(side.split()) for side in pair)
+            if words < self.min_words or words > (self.max_words or words):
+                return False
+        return not (self.exclude and any(re.search(self.exclude, side) for side in pair))
 
     @property
     def title(self) -> str:
-        return self.name or self.path or self.dataset or ""
+        return source_title(self.name, self.generator or self.path, self.dataset)
 
     def files(self, folder: str | Path) -> list[Path]:
         """The files of `path` and `target_path`."""
@@ -80,11 +113,20 @@ class Source(Part):
 
     @property
     def is_tab_separated(self) -> bool:
-        return self.path is not None and not self.target_path and ".jsonl" not in Path(self.path).suffixes
+        return (
+            self.path is not None
+            and not self.target_path
+            and not self.generator
+            and ".jsonl" not in Path(self.path).suffixes
+        )
 
     def contradictions(self) -> Iterator[str]:
         columns = self.source_column, self.target_column, self.tag_column
-        if (self.path is None) == (self.dataset is None):
+        if self.generator:
+            yield from self._generator_contradictions()
+        elif self.pairs is not None or self.seed is not None:
+            yield "pairs and seed belong to a generator"
+        elif (self.path is None) == (self.dataset is None):
             yield "needs either path or dataset"
         if self.target_path and not self.path:
             yield "target_path needs path"
@@ -94,8 +136,22 @@ class Source(Part):
             yield "config, split and revision belong to dataset, not to path"
         if self.is_tab_separated and any(isinstance(column, str) for column in columns):
             yield "columns of tab-separated text are numbers, counted from 0"
+        if self.max_words and self.min_words > self.max_words:
+            yield "min_words is more than max_words"
         if bool(self.tags) != (self.tag_column is not None):
             yield "tags and tag_column need each other"
+
+    def _generator_contradictions(self) -> Iterator[str]:
+        if self.pairs is None:
+            yield "generator needs pairs, the number of pairs to make"
+        if self.generator == "places" and self.path is None:
+            yield "generator: places needs path, its table of places"
+        if self.generator != "places" and self.path is not None:
+            yield f"generator: {self.generator} reads no file; leave out path"
+        if self.dataset or self.target_path or self.tags:
+            yield "dataset, target_path and tags do not go with generator"
+        if any(isinstance(column, int) for column in (self.source_column, self.target_column)):
+            yield "columns of a generator are languages; leave them out"
 
 
 class Data(Part):
@@ -206,7 +262,17 @@ class Recipe(Part):
             yield "optimisation.batch_tokens is less than data.max_length: the longest pairs would fit in no batch"
         if self.checkpointing.bleu_steps and not (data.validation or any(source.held_out for source in data.train)):
             yield "checkpointing.bleu_steps needs data.validation, or held_out pairs"
+        yield from self._generator_contradictions()
         yield from self._model_contradictions()
+
+    def _generator_contradictions(self) -> Iterator[str]:
+        languages = self.source_language, self.target_language
+        for part in ("train", "validation", "test"):
+            for i, source in enumerate(getattr(self.data, part)):
+                if source.generator and (problem := language_problem(*languages)):
+                    yield f"data.{part}.{i}: {problem}"
+                elif source.generator == "places" and "en" not in languages:
+                    yield f"data.{part}.{i}: generator: places needs English on one side, the first column of its table"
 
     def _model_contradictions(self) -> Iterator[str]:
         from vaswani_transformer import VaswaniConfig
@@ -326,13 +392,16 @@ def _part_at(place: list[str | int]) -> type[Part]:
 
 
 def _complete_columns(source: Source, recipe: Recipe):
-    """Fills in the columns that a recipe leaves to the kind of the source."""
+    """Fills in the columns that a recipe leaves to the kind of the source, and a generator's seed."""
     if source.target_path:
         return
+    if source.generator and source.seed is None:
+        source.seed = recipe.seed
     for side, number in (("source", 0), ("target", 1)):
         if getattr(source, f"{side}_column") is None:
             language = getattr(recipe, f"{side}_language")
-            setattr(source, f"{side}_column", number if source.is_tab_separated else f"translation.{language}")
+            name = language if source.generator else f"translation.{language}"
+            setattr(source, f"{side}_column", number if source.is_tab_separated else name)
 
 
 # The file, what it extends, and what the command line overrides ------------------------------------------------------
@@ -419,7 +488,9 @@ def _reverse(values: dict) -> dict:
     for source in (source for part in ("train", "validation", "test") for source in values["data"].get(part, ())):
         if "target_path" in source:
             source["path"], source["target_path"] = source["target_path"], source["path"]
-        elif {"source_column", "target_column"} & source.keys() or Source(path=source.get("path")).is_tab_separated:
+        elif {"source_column", "target_column"} & source.keys() or (
+            not source.get("generator") and Source(path=source.get("path")).is_tab_separated
+        ):
             # Columns with names that are not given follow the languages.
             columns = source.get("target_column", 1), source.get("source_column", 0)
             source["source_column"], source["target_column"] = columns

@@ -8,22 +8,21 @@ python -m training.release card CHECKPOINT FACTS     # README.md and about.json 
 """
 
 import argparse
-import json
 import re
 import shutil
 from pathlib import Path
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
-
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.cards import card_metadata, render_card
+from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.files import read_json, write_json
 
 from .curve import curve_of_growth, curve_of_log, growth_of_log
 from .files import whole_file, whole_folder
+from .recipe import source_title
 from .scores import CHRF, SACREBLEU
 
 
 CURVES, CURVE = "curves.png", "curve.json"
-TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
 def release_weights(run: Path, checkpoint: Path, average_with: Path | None = None, share: float = 0.5):
@@ -69,17 +68,17 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
         remove_code(folder)  # the package has it, and publishing adds it
-        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        settings = read_json(folder / "config.json")
         settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
-        (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / "config.json", settings)
         tokenizer = AutoTokenizer.from_pretrained(run / "model", trust_remote_code=False)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
-        write_text(folder / "training.json", json.dumps(facts, indent=2, ensure_ascii=False))
+        write_json(folder / "training.json", facts)
         if (run / CURVES).exists():
             shutil.copy(run / CURVES, folder)
         if (run / "log.jsonl").exists():
-            write_text(folder / CURVE, json.dumps(curve_of_log(run / "log.jsonl")))
+            write_json(folder / CURVE, curve_of_log(run / "log.jsonl"), indent=None)
 
 
 def write_card(checkpoint: Path, facts: Path):
@@ -102,16 +101,28 @@ def write_card(checkpoint: Path, facts: Path):
     recipe = training["recipe"]
     check_notice(recipe)
     if growth and not (checkpoint / CURVE).exists():  # of a run whose log was not kept
-        write_text(checkpoint / CURVE, json.dumps(curve_of_growth(growth["runs"])))
+        write_json(checkpoint / CURVE, curve_of_growth(growth["runs"]), indent=None)
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
     results = scores["results"]
     metrics = dict.fromkeys(name for result in results for name, value in result.items() if is_score(value))
 
-    card = ModelCard.from_template(
-        card_data(recipe, results),
-        template_path=str(TEMPLATE),
+    languages = recipe["source_language"], recipe["target_language"]
+    sample = results[0]["samples"][-1]["source"]
+    text = render_card(
+        card_metadata(
+            recipe["name"],
+            languages,
+            recipe["licence"],
+            metrics=["sacrebleu", "chrf"],
+            scores=[{"dataset": r["dataset"], "metric": SACREBLEU, "value": r[SACREBLEU]["value"]} for r in results],
+        ),
+        title=f"{recipe['name']}: {' → '.join(languages)}",
+        notice=recipe["notice"],
+        checkpoint=recipe["name"],
+        example=sample.replace("\\", "\\\\").replace('"', '\\"'),
+        tokenizer=True,
         training=training,
         recipe=recipe,
         scores=scores,
@@ -125,22 +136,18 @@ def write_card(checkpoint: Path, facts: Path):
         parameters=parameters,
         size=size,
         config=model.config,
-        cell=cell,
-        title=title,
+        source_title=source_title,
         figure=figure,
     )
-    about = describe(recipe, results, parameters, size)
-    write_text(checkpoint / "about.json", json.dumps(about, indent=2, ensure_ascii=False))
-    # A template's conditions leave blank lines behind.
-    text = re.sub(r"\n{3,}", "\n\n", str(card)).rstrip()
-    write_text(checkpoint / "README.md", text)
+    write_json(checkpoint / "about.json", describe(recipe, results, parameters, size))
+    with whole_file(checkpoint / "README.md") as file:
+        file.write_text(text, encoding="utf-8")
 
 
 def write_growth(run: Path, facts: Path, limited_by: str):
     """growth.json, from the run's log and a sentence on what limited it; see `read_growth`."""
     growth = {"runs": growth_of_log(run / "log.jsonl"), "limited_by": limited_by}
-    facts.mkdir(parents=True, exist_ok=True)
-    write_text(facts / "growth.json", json.dumps(growth, indent=2, ensure_ascii=False))
+    write_json(facts / "growth.json", growth)
 
 
 def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> dict:
@@ -154,36 +161,12 @@ def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> d
         "licence": recipe["licence"],
         "notice": recipe["notice"],
         "domain": recipe.get("domain", ""),
-        "trained_on": [f"{title(s)} ({s['licence']})" for s in recipe["data"]["train"]],
+        "trained_on": [f"{source_title(**s)} ({s['licence']})" for s in recipe["data"]["train"]],
         "max_length": recipe["data"]["max_length"],
         "scores": [
             {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)
         ],
     }
-
-
-def card_data(recipe: dict, results: list[dict]) -> ModelCardData:
-    """The card's front matter, which the Hub reads."""
-    return ModelCardData(
-        language=[recipe["source_language"], recipe["target_language"]],
-        license=recipe["licence"],
-        library_name="transformers",
-        pipeline_tag="translation",
-        metrics=["sacrebleu", "chrf"],
-        tags=["vaswani", "attention-is-all-you-need"],
-        model_name=recipe["name"],
-        eval_results=[
-            EvalResult(
-                task_type="translation",
-                dataset_type=r["dataset"],
-                dataset_name=r["dataset"],
-                metric_type="sacrebleu",
-                metric_name=SACREBLEU,
-                metric_value=r[SACREBLEU]["value"],
-            )
-            for r in results
-        ],
-    )
 
 
 def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | None:
@@ -198,22 +181,6 @@ def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | No
     ]
     names = [name for name in published.get("sources", ()) if any(name in row["others"] for row in rows)]
     return {"rows": rows, "names": names, "sources": published["sources"]} if rows else None
-
-
-def read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-
-
-def write_text(path: Path, text: str):
-    with whole_file(path) as file:
-        file.write_text(f"{text}\n", encoding="utf-8")
-
-
-def title(source: dict) -> str:
-    return source["name"] or source.get("path") or source.get("dataset") or ""
 
 
 def hardware(training: dict) -> str:
@@ -231,7 +198,7 @@ def is_score(value: object) -> bool:
 def check_notice(recipe: dict):
     """Refuses a release whose notice hides that some of the data are not for commercial use."""
     restricted = [
-        title(source)
+        source_title(**source)
         for source in recipe["data"]["train"]
         if re.search(r"non-?commercial|research|\bnc\b", source["licence"], re.IGNORECASE)
     ]
@@ -276,12 +243,6 @@ def read_growth(path: Path) -> dict | None:
 
 def fits(value: object, kind: type) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float) if kind is float else kind)
-
-
-def cell(text: str) -> str:
-    """A text as one cell of a table in Markdown, shown as it is."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)
 
 
 def figure(value: object) -> str:

@@ -10,8 +10,8 @@ import transformers
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
-from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.machine import processor
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
+from vaswani_transformer.system.cpu import processor
 
 from .average import average_checkpoints
 from .checkpoint import WEIGHTS, CheckpointError, is_damaged, step_of, to_average

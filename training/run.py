@@ -14,8 +14,8 @@ from accelerate.utils import gather_object, set_seed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.machine import cost_of_bfloat16
-from vaswani_transformer.memory import return_unused_memory
+from vaswani_transformer.system.cpu import cost_of_bfloat16
+from vaswani_transformer.system.memory import return_unused_memory
 
 from .batches import Batch, Place, Shares, padding, plan_batches
 from .checkpoint import load_checkpoint, save_checkpoint

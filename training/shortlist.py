@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import stop, whole_number
 
 from .parallel_text import held_out_pairs, read_pairs, training_pairs
 from .recipe import Source, load_recipe

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 class Merges:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vaswani_transformer.command_line import stop, whole_number
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.files import check_writable
 
 from .files import read_lines, whole_folder
 from .parallel_text import held_out_pairs, tokenizer_pairs

@@ -9,8 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from vaswani_transformer.command_line import stop
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.files import check_writable
 
 from .recipe import load_recipe
 
@@ -44,7 +44,7 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
     from safetensors import SafetensorError
     from transformers.utils import logging
 
-    from vaswani_transformer.memory import keep_freed_memory
+    from vaswani_transformer.system.memory import keep_freed_memory
 
     from .checkpoint import CheckpointError
     from .meter import DivergenceError

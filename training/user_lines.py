@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sacrebleu
 
-from vaswani_transformer.command_line import stop
+from vaswani_transformer.system.command_line import stop
 
 from .files import read_lines
 

@@ -20,10 +20,10 @@ MOST_SENTENCES = 6  # that a text of several is made of
 
 
 def vary(pairs: Iterable[Pair], joined: float, shares: dict[str, float], max_length: int, seed: str) -> Iterator[Pair]:
-    """Every pair, and after some of them what is made of it; the same seed makes the same.
+    """Yields every pair, followed by variations of some of them; the same seed yields the same.
 
-    After the share `joined` of the pairs comes a text of several, of up to about `max_length` tokens: the last two to
-    six pairs. `shares` are those of the `KINDS`.
+    A share `joined` of the pairs is followed by a text of several sentences, up to about `max_length` tokens long: the
+    last two to six pairs. `shares` are those of the `KINDS`.
     """
     rng, last = random.Random(seed), deque[Pair](maxlen=MOST_SENTENCES)
     for pair in pairs:
@@ -59,7 +59,7 @@ def lower_case(rng: random.Random, pair: Pair) -> Pair:
 
 
 def no_final_punctuation(rng: random.Random, pair: Pair) -> Pair | None:
-    source, target = (side.rstrip(" .!?…") for side in pair)
+    source, target = (FINAL_PUNCTUATION.sub("", side) for side in pair)
     return (source, target) if (source, target) != pair and source and target else None
 
 
@@ -96,6 +96,26 @@ def _slip(rng: random.Random, word: str) -> str:
             before + rng.choice(NEIGHBOURS.get(letter, letter)) + after,
         ]
     )
+
+
+FINAL_PUNCTUATION = re.compile(r"[\s.!?…]+$")
+
+
+def forms(pair: Pair) -> list[Pair]:
+    """A phrase in every form that people type: with and without final punctuation, in lower case and in capitals.
+
+    The target follows the source's punctuation and capitals, except that a source in lower case has a translation with
+    the usual capitals.
+    """
+    source, target = (FINAL_PUNCTUATION.sub("", side) for side in pair)
+    if not source or not target:
+        return [pair]
+    spelled = [pair, (source, target)]
+    if not pair[0].endswith("?"):
+        spelled.append((f"{source}.", f"{target}."))
+    lower = [(source.lower(), target) for source, target in spelled]
+    upper = [(source.upper(), target.upper()) for source, target in spelled[:2]]
+    return list(dict.fromkeys([*spelled, *lower, *upper]))
 
 
 # Things that stay as they are ----------------------------------------------------------------------------------------

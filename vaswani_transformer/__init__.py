@@ -1,8 +1,6 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), Hugging Face-native and trained.
 
 Importing this package registers the model with transformers' Auto classes, and the task "translation" with `pipeline`.
-
-.. include:: ../README.md
 """
 
 import sys
@@ -15,18 +13,18 @@ from .catalogue import checkpoint_path
 
 
 if TYPE_CHECKING:
-    from .attention_figure import attention_figure
-    from .configuration_vaswani import PRESETS, VaswaniConfig
-    from .glossary_vaswani import Glossary
-    from .heads import without_heads
-    from .inspection import Inspection, inspect_translation
-    from .int8_vaswani import Int8Config, quantize
+    from .inspection.attention_figure import attention_figure
+    from .inspection.heads import without_heads
+    from .inspection.inspection import Inspection, inspect_translation
+    from .learn_bpe import learn_tokenizer
     from .loading import LoadingError, load
-    from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
-    from .pipeline_translation import TranslationPipeline, translate_texts
-    from .shortlist_vaswani import Shortlist
-    from .tokenization import learn_tokenizer
-    from .tokenization_vaswani import VaswaniTokenizer
+    from .model.configuration_vaswani import PRESETS, VaswaniConfig
+    from .model.glossary_vaswani import Glossary
+    from .model.int8_vaswani import Int8Config, quantize
+    from .model.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel, VaswaniPreTrainedModel
+    from .model.pipeline_translation import TranslationPipeline, translate_texts
+    from .model.shortlist_vaswani import Shortlist
+    from .model.tokenization_vaswani import VaswaniTokenizer
 
 __all__ = [
     "PRESETS",

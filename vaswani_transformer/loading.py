@@ -17,7 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 from transformers.utils import cached_file
 
 from .catalogue import split_revision
-from .int8_vaswani import is_int8
+from .model.int8_vaswani import is_int8
 
 
 # How `config_problem` says Python's types.

@@ -1,46 +1,26 @@
 """The code that a repository on the Hub carries, so that it loads where this package is not installed."""
 
-import json
+import inspect
 import shutil
 from pathlib import Path
 
-from .configuration_vaswani import VaswaniConfig
-from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .pipeline_translation import TranslationPipeline
-from .tokenization_vaswani import VaswaniTokenizer
+from transformers.dynamic_module_utils import get_relative_import_files
+
+from .model.configuration_vaswani import VaswaniConfig
+from .model.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .model.pipeline_translation import TranslationPipeline
+from .model.tokenization_vaswani import VaswaniTokenizer
+from .system.files import read_json, write_json
 
 
-# All that modeling_vaswani.py and the pipeline import, each from the others by relative import.
-FILES = (
-    "alignment_vaswani.py",
-    "checks_vaswani.py",
-    "configuration_vaswani.py",
-    "confidence_vaswani.py",
-    "constraints_vaswani.py",
-    "modeling_vaswani.py",
-    "attention_vaswani.py",
-    "beam_search_vaswani.py",
-    "cpu_vaswani.py",
-    "decoding_vaswani.py",
-    "generation_vaswani.py",
-    "glossary_vaswani.py",
-    "greedy_search_vaswani.py",
-    "int8_vaswani.py",
-    "limits_vaswani.py",
-    "long_texts_vaswani.py",
-    "loss_vaswani.py",
-    "outputs_vaswani.py",
-    "pipeline_translation.py",
-    "pretrained_vaswani.py",
-    "replacements_vaswani.py",
-    "settings_vaswani.py",
-    "shortlist_vaswani.py",
-    "texts_vaswani.py",
-    "vocabulary_vaswani.py",
-    "words_vaswani.py",
-)
 # Only for a tokenizer of this class: the others are a tokenizer.json, which needs no code.
 TOKENIZER_FILE = "tokenization_vaswani.py"
+
+
+def code_files(cls: type) -> set[Path]:
+    """The file of a class, and those that transformers copies with it: it follows their relative imports."""
+    file = inspect.getfile(cls)
+    return {Path(path) for path in (file, *get_relative_import_files(file))}
 
 
 def name_of(cls: type) -> str:
@@ -48,11 +28,15 @@ def name_of(cls: type) -> str:
     return f"{cls.__module__.rpartition('.')[-1]}.{cls.__name__}"
 
 
+# What a model needs, and what it and its pipeline need.
+MODEL_FILES = sorted(path.name for path in code_files(VaswaniForConditionalGeneration))
+FILES = sorted({*MODEL_FILES, *(path.name for path in code_files(TranslationPipeline))})
 AUTO_MAP = {
     "AutoConfig": name_of(VaswaniConfig),
     "AutoModel": name_of(VaswaniModel),
     "AutoModelForSeq2SeqLM": name_of(VaswaniForConditionalGeneration),
 }
+CUSTOM_PIPELINES = {"translation": {"impl": name_of(TranslationPipeline), "pt": ["AutoModelForSeq2SeqLM"]}}
 NAMES_OF_CODE = ("auto_map", "custom_pipelines")  # in config.json
 TOKENIZER_AUTO_MAP = {"AutoTokenizer": [name_of(VaswaniTokenizer), None]}
 
@@ -65,20 +49,19 @@ def copy_code(folder: str | Path):
     Raises:
         FileNotFoundError: `folder` holds no config.json.
     """
-    folder, package = Path(folder), Path(__file__).parent
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    pipelines = VaswaniConfig()
-    TranslationPipeline.name_in(pipelines)
-    write_json(folder / "config.json", {**config, "auto_map": AUTO_MAP, "custom_pipelines": pipelines.custom_pipelines})
+    folder, model = Path(folder), Path(inspect.getfile(VaswaniForConditionalGeneration)).parent
+    config = read_json(folder / "config.json")
+    names = {"auto_map": AUTO_MAP, "custom_pipelines": CUSTOM_PIPELINES}
+    write_json(folder / "config.json", {**config, **names}, sort_keys=True)
     for name in FILES:
-        shutil.copyfile(package / name, folder / name)
+        shutil.copyfile(model / name, folder / name)
 
     tokenizer = folder / "tokenizer_config.json"
-    settings = json.loads(tokenizer.read_text(encoding="utf-8")) if tokenizer.is_file() else {}
+    settings = read_json(tokenizer) if tokenizer.is_file() else {}
     names_code = name_of(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
     if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
-        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings})
-        shutil.copyfile(package / TOKENIZER_FILE, folder / TOKENIZER_FILE)
+        write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings}, sort_keys=True)
+        shutil.copyfile(model / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
 
 def remove_code(folder: str | Path):
@@ -88,11 +71,8 @@ def remove_code(folder: str | Path):
         FileNotFoundError: `folder` holds no config.json.
     """
     folder = Path(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    write_json(folder / "config.json", {name: config[name] for name in config if name not in NAMES_OF_CODE})
+    config = read_json(folder / "config.json")
+    settings = {name: config[name] for name in config if name not in NAMES_OF_CODE}
+    write_json(folder / "config.json", settings, sort_keys=True)
     for name in FILES:
         (folder / name).unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: dict):
-    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

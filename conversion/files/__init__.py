@@ -1,1 +1,1 @@
-"""Reads files that nobody vouches for: each function returns what the file holds, or says what is wrong with it."""
+"""Reads untrusted files. Each function returns the file's content or raises an error that says what is wrong."""

@@ -15,20 +15,20 @@ from .folders import regular
 from .text import one_line
 
 
-# A damaged .npz can lead to any of these.
+# A damaged .npz may raise any of these.
 UNREADABLE = (
     OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, MemoryError, OverflowError,
     SyntaxError, NotImplementedError, IndexError, RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-# Weights hardly compress. A file that grows by more than this, beyond this size, was made to fill the memory.
-LARGEST_RATIO, HARMLESS = 50, 2**28
+# Weights hardly compress. A larger archive that expands by more than this ratio was made to exhaust memory.
+MAX_RATIO, MIN_CHECKED_BYTES = 50, 2**28
 
 
 def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = iter) -> dict[str, np.ndarray]:
-    """The arrays of a .npz file, or those that `chosen` selects from their names. Nothing in it is unpickled.
+    """Reads the arrays of a .npz file whose names `chosen` selects, by default all. Nothing is unpickled.
 
     Raises:
-        ConversionError: the file is damaged, is not a .npz, or grows beyond measure.
+        ConversionError: the file is damaged, not a .npz, or expands to an absurd size.
         FileNotFoundError: it does not exist.
     """
     path = regular(path)
@@ -40,27 +40,29 @@ def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = it
     except UNREADABLE as error:
         if isinstance(error, ConversionError):
             raise
-        raise ConversionError(f"{path} is damaged, or not a .npz file: {one_line(error)}") from None
+        raise ConversionError(f"{path} is damaged or not a .npz file: {one_line(error)}") from None
 
 
 def check_size(path: Path, members: Iterable[str] | None = None):
-    """Checks that the members of a zip archive, if `path` is one, fit in memory.
+    """Checks that a zip archive does not expand to an absurd size. Other files pass.
 
     Raises:
-        ConversionError: they grow beyond measure when they are decompressed.
+        ConversionError: it does.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             infos = [info for info in archive.infolist() if members is None or info.filename in members]
-    except UNREADABLE:  # not an archive, or one that its reader will refuse
+    except UNREADABLE:  # not an archive, or a damaged one, which its reader refuses
         return
     size, stored = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
-    if size > HARMLESS and size > LARGEST_RATIO * stored:
-        raise ConversionError(f"{path} would grow from {stored:,} to {size:,} bytes, as no weights do: it is refused.")
+    if size > MIN_CHECKED_BYTES and size > MAX_RATIO * stored:
+        raise ConversionError(
+            f"{path} would expand from {stored:,} to {size:,} bytes; weights do not compress like this."
+        )
 
 
 def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file.
+    """Reads the tensors of a safetensors file.
 
     Raises:
         ConversionError: the file is damaged.
@@ -71,4 +73,4 @@ def read_safetensors(path: str | Path) -> dict[str, torch.Tensor]:
     except (SafetensorError, OSError, ValueError, RuntimeError) as error:
         if isinstance(error, FileNotFoundError | ConversionError):
             raise
-        raise ConversionError(f"{path} is damaged, or not a safetensors file: {one_line(error)}") from None
+        raise ConversionError(f"{path} is damaged or not a safetensors file: {one_line(error)}") from None

@@ -1,7 +1,4 @@
-"""Finds the files of a checkpoint, and refuses those that are not ordinary files.
-
-A link to a device or a pipe would be read without end.
-"""
+"""Finds the files of a checkpoint and refuses devices and pipes, which could be read without end."""
 
 import hashlib
 import os
@@ -9,13 +6,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from vaswani_transformer.files import check_writable
+from vaswani_transformer.system.files import check_writable
 
 from ..options import ConversionError
 
 
 def regular(path: str | Path) -> Path:
-    """The path, if it is an ordinary file.
+    """Returns the path if it is a regular file.
 
     Raises:
         ConversionError: it is a folder, a device or a pipe.
@@ -25,7 +22,7 @@ def regular(path: str | Path) -> Path:
     if path.is_file():
         return path
     if path.exists():
-        raise ConversionError(f"{path} is not an ordinary file.")
+        raise ConversionError(f"{path} is not a regular file.")
     raise FileNotFoundError(f"No such file or folder: {path}.")
 
 
@@ -36,13 +33,13 @@ def checkpoint_in(
     but: Iterable[str] = (),
     newest: Callable[[Path], Any] | None = None,
 ) -> Path:
-    """The checkpoint at `source`: the file itself, or in a folder the first of `names`, else what `patterns` match.
+    """Finds the checkpoint at `source`: the file itself; in a folder, one of `names`, else a match of `patterns`.
 
-    What the patterns `but` match does not count. Of several files the `newest` is taken, by that key.
+    Matches of the patterns `but` are skipped. Of several files, the one with the largest key `newest` is taken.
 
     Raises:
-        ConversionError: several files match and there is no key to choose by.
-        FileNotFoundError: there is no checkpoint.
+        ConversionError: several files match and `newest` is not given.
+        FileNotFoundError: no checkpoint matches.
     """
     if not source.is_dir():
         return regular(source)
@@ -52,17 +49,17 @@ def checkpoint_in(
     paths = sorted({path for pattern in patterns for path in source.glob(pattern) if path.is_file()})
     paths = [path for path in paths if not any(path.match(pattern) for pattern in but)]
     if not paths:
-        raise FileNotFoundError(f"There is no checkpoint in {source}. Looked for {', '.join([*names, *patterns])}.")
+        raise FileNotFoundError(f"No checkpoint in {source}. Expected {', '.join([*names, *patterns])}.")
     if len(paths) > 1 and newest is None:
         listed = ", ".join(path.name for path in paths)
-        raise ConversionError(f"{source} contains several checkpoints ({listed}); name the file of one.")
+        raise ConversionError(f"{source} contains several checkpoints ({listed}). Pass the path of one file.")
     return paths[0] if newest is None else max(paths, key=newest)
 
 
 def beside(folder: Path, name: Any) -> Path | None:
-    """The file in `folder` that a checkpoint refers to, by its path or its name alone; None if there is none.
+    """Finds the file in `folder` that a checkpoint refers to, by its path or only its name; None if there is none.
 
-    A checkpoint may not choose files outside of its folder.
+    Paths outside the folder are ignored, so a checkpoint cannot make us read other files.
     """
     if not isinstance(name, str) or not name:
         return None
@@ -70,25 +67,25 @@ def beside(folder: Path, name: Any) -> Path | None:
     try:
         paths = [Path(os.path.normpath(inside / name)), inside / Path(name).name]
         return next((path for path in paths if path.is_relative_to(inside) and path.is_file()), None)
-    except (ValueError, OSError):  # a name that no file can have
+    except (ValueError, OSError):  # an invalid file name
         return None
 
 
 def pair(source: Path, target: Path) -> tuple[Path, Path]:
-    """Files of source and target; the same path twice if their contents are equal."""
+    """Returns both files, or the first one twice if their contents are equal."""
     return source, source if regular(source).read_bytes() == regular(target).read_bytes() else target
 
 
 def check_new(out: Path):
-    """Checks that `out` can be written.
+    """Checks that `out` is new or an empty folder and can be written.
 
     Raises:
-        ConversionError: it exists and is not an empty folder.
+        ConversionError: it is not.
     """
     if not out.name:  # "."
-        raise ConversionError(f"Cannot write to {str(out)!r}; name a new folder.")
+        raise ConversionError(f"Cannot write to {str(out)!r}. Pass the name of a new folder.")
     if out.exists() and not out.is_dir():
-        raise ConversionError(f"{out} is a file; OUT must be a new folder.")
+        raise ConversionError(f"{out} is a file. OUT must be a new folder.")
     if out.exists() and any(out.iterdir()):
         raise ConversionError(f"{out} already exists and is not empty. Choose another name, or delete it.")
     try:

@@ -1,4 +1,4 @@
-"""Reads what transformers' `save_pretrained` writes: a folder, or a repository of the Hugging Face Hub."""
+"""Reads folders written by transformers' `save_pretrained`, and repositories of the Hugging Face Hub."""
 
 import pickle
 import re
@@ -18,7 +18,7 @@ from vaswani_transformer import VaswaniConfig
 from ..options import ConversionError, Options
 from .arrays import read_safetensors
 from .pickles import load_pickle
-from .text import one_line, read_json
+from .text import one_line, read_json_object
 
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -32,11 +32,11 @@ SEARCH = (
 SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 
 
-def folder_of(source: Path) -> Path:
-    """`source` itself, or where its repository was downloaded to, without weights for other frameworks.
+def local_folder(source: Path) -> Path:
+    """Returns `source` if it is a folder, else downloads the repository, without weights for other frameworks.
 
     Raises:
-        ConversionError: it is neither a folder nor a repository that can be read.
+        ConversionError: it is neither a folder nor a repository that can be downloaded.
     """
     if source.is_dir():
         return source
@@ -50,15 +50,15 @@ def folder_of(source: Path) -> Path:
             folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "pytorch_model*.bin"]))
     except LocalEntryNotFoundError as error:
         raise ConversionError(
-            f"There is no folder {source}; the Hub does not answer, and {name} was not downloaded before."
+            f"No folder {source}. The Hub does not respond, and {name} is not in the cache."
         ) from error
-    except Exception as error:  # the client lets errors of the libraries below it through
-        raise ConversionError(f"No folder {source}, and no repository of that name: {one_line(error)}") from error
+    except Exception as error:  # huggingface_hub also raises errors of its HTTP client
+        raise ConversionError(f"No folder {source}, and no such repository on the Hub: {one_line(error)}") from error
     return folder
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The file of weights, or its parts; safetensors rather than a pickle.
+    """Returns the file of weights or its shards, preferably safetensors.
 
     Raises:
         FileNotFoundError: there are none.
@@ -68,19 +68,19 @@ def weight_files(folder: Path) -> list[Path]:
             return [folder / name]
         index = folder / f"{name}.index.json"
         if index.is_file():
-            parts = read_json(index).get("weight_map")
+            parts = read_json_object(index).get("weight_map")
             if not isinstance(parts, dict):
-                raise ConversionError(f"{index} does not say which file holds which weight.")
+                raise ConversionError(f"{index} has no 'weight_map' of weights and files.")
             return [folder / name for name in sorted({Path(str(part)).name for part in parts.values()})]
-    raise FileNotFoundError(f"{folder} contains no {' or '.join(WEIGHTS)}.")
+    raise FileNotFoundError(f"No weights in {folder}: expected {' or '.join(WEIGHTS)}.")
 
 
 def read_weights(folder: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
-    """The tensors of a folder, of all parts.
+    """Reads the tensors of a folder, from all shards.
 
     Raises:
-        ConversionError: a file is damaged, or a pickle holds more than tensors.
-        FileNotFoundError: there are no weights, or a part of them is missing.
+        ConversionError: a file is damaged, or a pickle contains more than tensors.
+        FileNotFoundError: there are no weights, or a shard is missing.
     """
     tensors = {}
     for path in weight_files(folder):
@@ -89,42 +89,42 @@ def read_weights(folder: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
             raise ConversionError(f"{path} is not a state dict.")
         tensors.update(loaded)
     if wrong := [str(name) for name, tensor in tensors.items() if not isinstance(tensor, torch.Tensor)]:
-        raise ConversionError.of(f"{folder} holds entries that are not tensors", wrong)
+        raise ConversionError.from_problems(f"The weights in {folder} contain entries that are not tensors", wrong)
     return tensors
 
 
-def own_config(kind: type[PreTrainedConfig], options: Options) -> Options:
-    """The options as transformers' own configuration has them, with its defaults where the file names none.
+def with_defaults(kind: type[PreTrainedConfig], options: Options) -> Options:
+    """Completes the options with the defaults of transformers' configuration class.
 
     Raises:
-        ConversionError: a value is not valid.
+        ConversionError: a value is invalid.
     """
     try:
         config = kind(**{name: value for name, value in options.values.items() if name != "model_type"})
     except (StrictDataclassError, TypeError, ValueError, AttributeError, LookupError) as error:
-        raise ConversionError(f"This is not a config.json of {options.toolkit}: {one_line(error)}") from None
+        raise ConversionError(f"Not a config.json of {options.toolkit}: {one_line(error)}") from None
     return Options(vars(config), options.toolkit)
 
 
 def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, dict] | None:
-    """transformers' own model in float32, and its report on loading it; None where only `--unsafe` reads the file."""
+    """Loads transformers' model in float32, with the loading report; None if only `--unsafe` can read the file."""
     try:
         model, info = kind.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
         )
     except pickle.UnpicklingError:
         return None
-    except Exception as error:  # invalid options lead to almost any error
-        raise ConversionError(f"transformers itself cannot load {folder}: {one_line(error)}") from error
+    except Exception as error:  # invalid options raise errors of many kinds
+        raise ConversionError(f"transformers cannot load {folder}: {one_line(error)}") from error
     return model.eval(), info
 
 
-def facts_of(source: Path, folder: Path) -> dict[str, Any]:
-    """Where the model comes from: the repository, and the licence on its card."""
+def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
+    """Facts about the origin: the repository, and the licence on its card."""
     card = folder / "README.md"
     try:
         metadata = (metadata_load(card) if card.is_file() else None) or {}
-    except (ValueError, OSError, yaml.YAMLError):  # a model is converted without them, too
+    except (ValueError, OSError, yaml.YAMLError):  # the card is optional
         metadata = {}
     return {
         "repository": None if source.is_dir() else source.as_posix(),
@@ -133,37 +133,37 @@ def facts_of(source: Path, folder: Path) -> dict[str, Any]:
 
 
 def languages(source: str | None, target: str | None) -> dict[str, str]:
-    """Those that are language codes, as facts."""
+    """The languages as facts, if they are language codes."""
     named = {"source_language": source, "target_language": target}
     return {name: code for name, code in named.items() if re.fullmatch("[a-z]{2,3}", code or "")}
 
 
 def read_generation(folder: Path, values: Mapping[str, Any], config: VaswaniConfig) -> GenerationConfig:
-    """The folder's own search settings, which rank by log P / length^alpha.
+    """Reads the folder's search settings, which rank by log P / length^alpha.
 
-    Old files have them in config.json, whose `values` these are, newer ones in generation_config.json.
+    They are in generation_config.json, or in old folders in config.json, whose content is `values`.
 
     Raises:
-        ConversionError: they are not valid.
+        ConversionError: they are invalid.
     """
     file = folder / "generation_config.json"
-    settings = read_json(file) if file.is_file() else {name: values[name] for name in SEARCH if name in values}
+    settings = read_json_object(file) if file.is_file() else {name: values[name] for name in SEARCH if name in values}
     settings = {name: value for name, value in settings.items() if value is not None and not name.startswith("_")}
     settings.pop("transformers_version", None)
     ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
     defaults = dict(length_penalty=1.0, early_stopping=False, num_beams=1)
-    if settings.get("num_beams", 1) == 1:  # transformers does not save the settings of beam search without beams
+    if settings.get("num_beams", 1) == 1:  # transformers refuses to save settings of beam search for greedy search
         settings = {name: value for name, value in settings.items() if name not in defaults}
     try:
         return GenerationConfig(**{**defaults, **settings, **ids, "length_penalty_offset": 0})
     except (TypeError, ValueError) as error:
-        raise ConversionError(f"The search settings of {folder} are not valid: {one_line(error)}") from None
+        raise ConversionError(f"Invalid search settings in {folder}: {one_line(error)}") from None
 
 
 def load_tokenizer(
     kind: type[PreTrainedTokenizerBase], folder: Path, files: Sequence[str]
 ) -> PreTrainedTokenizerBase | None:
-    """transformers' own tokenizer, which needs `files`; None if the folder contains none of them.
+    """Loads transformers' tokenizer, which needs `files`; returns None if the folder contains none of them.
 
     Raises:
         ConversionError: a file is damaged.
@@ -173,24 +173,24 @@ def load_tokenizer(
     if len(missing) == len(files):
         return None
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}, which the tokenizer needs.")
+        raise FileNotFoundError(f"Files of the tokenizer are missing in {folder}: {', '.join(missing)}.")
     try:
         return kind.from_pretrained(folder, trust_remote_code=False)
     except ImportError as error:
         raise ConversionError(one_line(error)) from None
-    except Exception as error:  # a damaged file can lead to almost any error
-        raise ConversionError(f"The tokenizer of {folder} cannot be read: {one_line(error)}") from None
+    except Exception as error:  # damaged files raise errors of many kinds
+        raise ConversionError(f"Cannot read the tokenizer in {folder}: {one_line(error)}") from None
 
 
 def tokens_in_order(ids: Mapping[str, int], size: int) -> list[str]:
-    """The tokens of a vocabulary for `size` embeddings. Ids without a token get a name that occurs in no text.
+    """The tokens of a vocabulary by id, for `size` embeddings. Unused ids get a placeholder.
 
     Raises:
-        ConversionError: an id is outside of the model.
+        ConversionError: an id is not less than `size`.
     """
     if beyond := [token for token, i in ids.items() if not 0 <= i < size]:
-        raise ConversionError.of(
-            f"The vocabulary belongs to another model: this one has {size} ids, none for", beyond, 3
+        raise ConversionError.from_problems(
+            f"The vocabulary does not match the model, which has {size} ids. Too large are the ids of", beyond, 3
         )
     tokens = [f"<unused {i}>" for i in range(size)]
     for token, i in ids.items():

@@ -1,4 +1,4 @@
-"""Reads a checkpoint of OpenNMT-py 2 and 3: its options, weights and vocabularies."""
+"""Reads checkpoints of OpenNMT-py 2 and 3: options, weights and vocabularies."""
 
 import argparse
 import re
@@ -17,7 +17,7 @@ POSITIONS = [f"{side}.embeddings.make_embedding.pe.weight" for side in ("encoder
 UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"
 
 
-# What version 2 pickled with its vocabularies. torchtext moved its own classes to torchtext.legacy.
+# Classes that version 2 pickled with its vocabularies. torchtext later moved them to torchtext.legacy.
 VERSION_2 = (
     "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
     "onmt.inputters.inputter._feature_tokenize", "onmt.inputters.inputter.make_src",
@@ -32,7 +32,7 @@ VERSION_2 = (
 
 
 class Field:
-    """Takes the place of an object of version 2's vocabulary: keeps what it held, and does nothing."""
+    """Replaces an object of version 2's vocabulary: holds its attributes and has no behaviour."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -42,8 +42,8 @@ class Field:
             self.__dict__.update(state)
 
 
-def steps(path: Path) -> tuple[float, str]:
-    """The number in `model_step_1000.pt`; a released model has none, and comes after all."""
+def step_number(path: Path) -> tuple[float, str]:
+    """The number in `model_step_1000.pt`; infinite for a released model, which has none."""
     number = re.search(r"_step_(\d+)", path.name)
     return int(number[1]) if number else float("inf"), path.name
 
@@ -52,33 +52,33 @@ def load_checkpoint(path: Path, unsafe: bool) -> dict[str, Any]:
     allowed = [argparse.Namespace, set, *((Field, name) for name in VERSION_2)]
     saved = load_pickle(path, allowed=allowed, unsafe=unsafe)
     if not isinstance(saved, dict) or not {"opt", "vocab"} <= saved.keys():
-        raise ConversionError(f"{path} is not an OpenNMT-py checkpoint: it lacks 'opt' or 'vocab'.")
+        raise ConversionError(f"{path} is not an OpenNMT-py checkpoint: 'opt' or 'vocab' is missing.")
     if not isinstance(saved["opt"], dict | argparse.Namespace):
-        raise ConversionError(f"{path} is not an OpenNMT-py checkpoint: its 'opt' holds no options.")
+        raise ConversionError(f"{path} is not an OpenNMT-py checkpoint: 'opt' contains no options.")
     return saved
 
 
 def weight_files(path: Path, saved: Mapping) -> list[Path]:
-    """The `.safetensors` beside a `.pt` without weights, in one part or several."""
+    """Finds the `.safetensors` files beside a `.pt` without weights."""
     if "model" in saved:
         return []
     files = sorted(path.parent.glob(f"{path.stem}.*safetensors"))
     if not files:
-        raise ConversionError(f"{path} holds no weights, and no {path.stem}.safetensors is beside it.")
+        raise ConversionError(f"{path} contains no weights, and {path.stem}.safetensors is not beside it.")
     return files
 
 
 def all_tensors(saved: Mapping, files: Sequence[Path]) -> dict[str, torch.Tensor]:
-    """Weights of model and generator under the names of version 3."""
+    """The weights of model and generator, under the names of version 3."""
     stored = {name: tensor for file in files for name, tensor in read_safetensors(file).items()}
     if not files:
         model, generator = saved["model"], saved.get("generator")
         if not isinstance(model, Mapping) or not isinstance(generator, Mapping):
-            raise ConversionError("This OpenNMT-py model is incomplete: 'model' or 'generator' is not a state dict.")
+            raise ConversionError("Incomplete OpenNMT-py model: 'model' or 'generator' is not a state dict.")
         stored = {**model, **{f"generator.{name}": tensor for name, tensor in generator.items()}}
     if strangers := [name for name, tensor in stored.items() if not isinstance(tensor, torch.Tensor)]:
-        raise ConversionError.of("These weights are not tensors", strangers)
-    # Version 2, and before it; and a table is the weight of an embedding.
+        raise ConversionError.from_problems("These weights are not tensors", strangers)
+    # Names of version 2 and earlier; a position table is renamed like an embedding.
     names = {"generator.0.": "generator.", ".a_2": ".weight", ".b_2": ".bias", ".pe.pe": ".pe.weight"}
     tensors = {}
     for name, tensor in stored.items():
@@ -89,20 +89,20 @@ def all_tensors(saved: Mapping, files: Sequence[Path]) -> dict[str, torch.Tensor
 
 
 def read_vocabulary(vocab: Any, side: str) -> list[str]:
-    """The tokens of "src" or "tgt" in the order of their ids.
+    """Reads the tokens of "src" or "tgt" in the order of their ids.
 
     Raises:
-        ConversionError: there are none, or the source has features beside its tokens.
+        ConversionError: there are none, or the source has features besides tokens.
     """
     tokens = vocab.get(side) if isinstance(vocab, Mapping) else None
     if isinstance(tokens, Field):  # version 2: fields of torchtext
         fields = getattr(tokens, "fields", [(side, tokens)])
         if len(fields) > 1:
-            raise ConversionError("This OpenNMT-py model uses features beside the tokens, which is not supported.")
+            raise ConversionError("Unsupported: this OpenNMT-py model uses source features besides tokens.")
         tokens = getattr(getattr(fields[0][1], "vocab", None), "itos", None)
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise ConversionError(f"This is not a vocabulary of OpenNMT-py 2 or 3: it has no list of tokens for {side!r}.")
-    # A source has no end; version 2 gives it none if it has a vocabulary of its own.
+        raise ConversionError(f"Not a vocabulary of OpenNMT-py 2 or 3: it has no list of tokens for {side!r}.")
+    # A source has no end token; in version 2 a separate source vocabulary has none.
     if missing := [token for token in ((PAD,) if side == "src" else (PAD, EOS)) if token not in tokens]:
-        raise ConversionError.of(f"The vocabulary {side!r} lacks tokens", missing)
+        raise ConversionError.from_problems(f"Tokens are missing in the vocabulary {side!r}", missing)
     return tokens

@@ -1,7 +1,7 @@
-"""Reads what `torch.save` wrote, without running code from it.
+"""Reads files written by `torch.save` without running code from them.
 
-A pickle can name any function, which loading it then calls. Here it may name only what is on a list; anything else is
-refused before it runs, and the message says what it was.
+Loading a pickle calls any function that it names. Here a pickle may name only functions on a list; any other is refused
+before it runs, and the error names it.
 """
 
 import pickle
@@ -19,7 +19,7 @@ from .folders import regular
 from .text import one_line
 
 
-# Numbers and arrays of NumPy 1 and 2, which checkpoints hold as the best validation loss or a random state.
+# NumPy 1 and 2: checkpoints contain numbers and arrays, such as the best validation loss or a random state.
 REBUILD = {"scalar": np.float64().__reduce__()[0], "_reconstruct": np.zeros(1).__reduce__()[0]}
 NUMPY = [
     np.ndarray,
@@ -31,14 +31,11 @@ NUMPY = [
         for core in ("core", "_core")
     ),
 ]
-UNSAFE = (
-    "Code from a file runs with your rights: whoever made the file could read, send or delete your data. If you trust "
-    "its origin as you would a program's, add --unsafe."
-)
+UNSAFE = "Such code can read, send or delete your data. If you trust its origin as you would a program's, add --unsafe."
 
 
 class Ignored:
-    """Takes the place of another toolkit's object that holds no weights, such as a meter of its training."""
+    """Replaces an object without weights, such as a training meter of another toolkit."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -50,13 +47,13 @@ class Ignored:
 def load_pickle(
     path: str | Path, allowed: Iterable[Any] = (), ignored: Iterable[str] = (), unsafe: bool = False
 ) -> Any:
-    """The content of a file that `torch.save` wrote, on the CPU.
+    """Loads a file written by `torch.save`, onto the CPU.
 
-    `allowed` are classes that it may hold, `ignored` names of classes whose objects become `Ignored`. Tensors, Python's
-    own containers and numbers, and numpy's, are always allowed.
+    `allowed` are classes that it may contain, `ignored` names of classes whose objects become `Ignored`. Tensors and
+    the containers and numbers of Python and NumPy are always allowed.
 
     Raises:
-        ConversionError: the file is damaged, was not written by torch, or names something that is on neither list.
+        ConversionError: the file is damaged, was not written by torch, or names anything else.
         FileNotFoundError: it does not exist.
     """
     path = regular(path)
@@ -64,7 +61,7 @@ def load_pickle(
         raise ConversionError(f"{path} is empty.")
     check_size(path)
     if unsafe:
-        print(f"--unsafe: {path} may run code now. {UNSAFE.partition('. ')[0]}.")
+        print(f"--unsafe: {path} may now run code. {UNSAFE.partition('. ')[0]}.")
         return _load(path, weights_only=False)
     with torch.serialization.safe_globals([*NUMPY, *allowed, *((Ignored, name) for name in ignored)]):
         return _load(path, weights_only=True)
@@ -76,11 +73,15 @@ def _load(path: Path, weights_only: bool) -> Any:
     except pickle.UnpicklingError as error:
         if named := re.search(r"GLOBAL (\S+)|class (\S+)", str(error)):
             what = named[1] or named[2]
-            raise ConversionError(f"{path} holds more than weights: loading it would call {what}. {UNSAFE}") from None
+            raise ConversionError(
+                f"{path} contains more than weights: loading it would call {what}. {UNSAFE}"
+            ) from None
         raise ConversionError(
             f"{path} is damaged, or was not written by torch.save with its default settings (pickle protocol 2), "
             "without which it cannot be told whether the file would run code."
         ) from None
-    except Exception as error:  # a damaged file can lead to almost any error
-        reason = f": {one_line(error)}" if " " in str(error) else "."  # an IndexError's "101" says nothing
-        raise ConversionError(f"{path} is damaged, or was not written by torch.save{reason}") from None
+    except Exception as error:  # damaged files raise errors of many kinds
+        reason = (
+            f": {one_line(error)}" if " " in str(error) else "."
+        )  # the message of an IndexError, such as "101", does not help
+        raise ConversionError(f"{path} is damaged or was not written by torch.save{reason}") from None

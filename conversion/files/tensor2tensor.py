@@ -1,4 +1,4 @@
-"""Reads the files of tensor2tensor: checkpoint and hyperparameters."""
+"""Reads tensor2tensor's checkpoints and hyperparameters."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import torch
 from ..options import ConversionError
 from .arrays import read_npz
 from .folders import checkpoint_in
-from .text import read_json
+from .text import read_json_object
 
 
 MODEL = "transformer/"
@@ -17,12 +17,12 @@ SHARD = re.compile(r"symbol_modality_(\d+)_(\d+)\.(shared|input_emb|target_emb|s
 
 
 def find(source: Path) -> Path:
-    """The `.index` or `.npz`: in a folder the one that its file `checkpoint` names, else the latest."""
+    """Finds the `.index` or `.npz`; in a folder, the one named in the file `checkpoint`, else the latest."""
     if not source.is_dir():
         index = source.with_name(f"{source.name}.index")
         source = index if index.is_file() else source
         if source.is_file() and source.suffix not in (".index", ".npz"):
-            raise ConversionError(f"{source} is not a TensorFlow checkpoint; name its .index, or its folder.")
+            raise ConversionError(f"{source} is not a TensorFlow checkpoint. Pass its .index file or its folder.")
         return checkpoint_in(source)
     state = source / "checkpoint"
     text = state.read_text(encoding="utf-8", errors="replace") if state.is_file() else ""
@@ -30,11 +30,11 @@ def find(source: Path) -> Path:
     names = [f"{Path(named[1]).name}.index"] if named else []
     if not any(source.glob("*.index")):
         return checkpoint_in(source, "*.index", names=["variables.npz"])
-    return checkpoint_in(source, "*.index", names=names, newest=steps)
+    return checkpoint_in(source, "*.index", names=names, newest=step_number)
 
 
-def steps(path: Path) -> tuple[int, str]:
-    """`model.ckpt-300.index` was saved after 300 steps."""
+def step_number(path: Path) -> tuple[int, str]:
+    """The step in a file name: `model.ckpt-300.index` was saved after 300 steps."""
     return int(re.search(r"(\d{0,18})$", path.stem)[1] or 0), path.name
 
 
@@ -49,9 +49,9 @@ def read_hparams(path: Path) -> dict:
             'such as {"hidden_size": 512, "num_heads": 8, "num_hidden_layers": 6}; hparams_set in flags_t2t.txt names '
             "them."
         )
-    values = read_json(path)
+    values = read_json_object(path)
     if "hidden_size" not in values:
-        raise ConversionError(f"{path} is not tensor2tensor's hparams.json: it has no 'hidden_size'.")
+        raise ConversionError(f"{path} is not an hparams.json of tensor2tensor: 'hidden_size' is missing.")
     return values
 
 
@@ -59,11 +59,11 @@ def npz_variables(path: Path) -> dict[str, torch.Tensor]:
     try:
         return {name: torch.from_numpy(array) for name, array in read_npz(path, weights).items()}
     except TypeError as error:
-        raise ConversionError(f"{path} holds arrays that are not weights: {error}") from None
+        raise ConversionError(f"{path} contains arrays that are not weights: {error}") from None
 
 
 def weights(names: Iterable[str]) -> list[str]:
-    """Those of the model. An optimiser's variable has the name of the model's, with a part after it."""
+    """Selects the model's variables. Those of the optimiser have the same names with a suffix."""
     names = set(names)
     return sorted(
         name
@@ -73,14 +73,11 @@ def weights(names: Iterable[str]) -> list[str]:
 
 
 def canonical(variables: Mapping[str, torch.Tensor], scope: str) -> dict[str, torch.Tensor]:
-    """Variables under the table's names: norms are called "norm", whichever scope they are in."""
+    """Renames variables to the table's names: norms are called "norm" in every scope."""
     tensors = {}
     for name, tensor in variables.items():
         if "kv_transform" in name:
-            raise ConversionError(
-                f"{name}: this checkpoint is from before tensor2tensor 1.4 (November 2017), whose layout is not "
-                "supported."
-            )
+            raise ConversionError(f"Unsupported layout: {name} was written before tensor2tensor 1.4 (November 2017).")
         name = name.removeprefix(MODEL).removeprefix("body/").replace("/", ".")
         norm = re.sub(rf"{scope}\.layer_norm\.layer_norm_", "norm.", name)
         tensors[norm.replace("norm.scale", "norm.kernel") if norm != name else name] = tensor
@@ -88,13 +85,13 @@ def canonical(variables: Mapping[str, torch.Tensor], scope: str) -> dict[str, to
 
 
 def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """input_emb [V_source, D], target_emb and softmax [V_target, D]; removes their shards from `tensors`.
+    """Joins the shards of input_emb [V_source, D], target_emb and softmax [V_target, D]; removes them from `tensors`.
 
-    The names say which of them are one matrix: if the vocabularies differ in size, tensor2tensor does not do what
-    hparams.json says. A matrix of V rows is divided into n shards, of which the first V % n have one row more.
+    The names tell which matrices are shared: if the vocabularies differ in size, tensor2tensor ignores hparams.json.
+    A matrix of V rows is divided into n shards, of which the first V % n have one more row.
 
     Raises:
-        ConversionError: shards are missing, or the embeddings are not those of a model from text to text.
+        ConversionError: shards are missing, or the embeddings are not those of a text-to-text model.
     """
     shards: dict[tuple[int, int, str], dict[int, torch.Tensor]] = {}
     for name in [name for name in tensors if SHARD.fullmatch(name)]:
@@ -106,10 +103,10 @@ def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         shapes = [[rows // n + (i < rows % n), width] for i in range(n)]
         if [list(parts[i].shape) if i in parts else None for i in range(n)] != shapes:
             raise ConversionError(
-                f"symbol_modality_{rows}: shards of {table} are missing, or do not have the shapes {shapes}."
+                f"symbol_modality_{rows}: shards of {table} are missing or do not have the shapes {shapes}."
             )
         tables.setdefault(table, {})[rows] = torch.cat([parts[i] for i in range(n)])
-    shared = tables.get("shared", {})  # by size, if there are two vocabularies
+    shared = tables.get("shared", {})  # told apart by size if there are two vocabularies
     sources, targets = tables.get("input_emb", shared), tables.get("target_emb", shared)
     softmax = tables.get("softmax", shared)
     target = next(iter(softmax), None)
@@ -118,5 +115,5 @@ def embeddings(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {"input_emb": sources[source], "target_emb": targets[target], "softmax": softmax[target]}
     listed = [f"{table} ({rows} tokens)" for table, sizes in sorted(tables.items()) for rows in sorted(sizes)]
     raise ConversionError(
-        f"The checkpoint has the embeddings {', '.join(listed) or 'none'}, not those of a model from text to text."
+        f"The checkpoint has the embeddings {', '.join(listed) or 'none'}, not those of a text-to-text model."
     )

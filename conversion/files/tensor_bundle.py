@@ -1,7 +1,7 @@
 """Reads TensorFlow checkpoints (`NAME.index`, `NAME.data-00000-of-00001`) without TensorFlow.
 
-The index is a table in LevelDB's format: sorted names, each with a protocol buffer that gives the type and shape of a
-tensor, its data file and the place of its little-endian bytes there.
+The index is a LevelDB table of sorted names. Each has a protocol buffer with the type and shape of a tensor, its data
+file, and the offset of its little-endian bytes.
 https://github.com/tensorflow/tensorflow/blob/v2.20.0/tensorflow/core/protobuf/tensor_bundle.proto
 """
 
@@ -19,16 +19,16 @@ from .folders import regular
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48
-# DataType of types.proto; NumPy has no bfloat16, so its bits come as integers.
+# DataType of types.proto; NumPy has no bfloat16, so its bits are read as integers.
 TYPES = {1: "<f4", 2: "<f8", 14: "<i2", 19: "<f2"}
 BFLOAT16 = 14
 
 
 def read_bundle(index: Path, wanted: Callable[[Iterable[str]], Iterable[str]]) -> dict[str, torch.Tensor]:
-    """The tensors of `NAME.index` that `wanted` selects from all names, in the type in which they are stored.
+    """Reads the tensors of `NAME.index` that `wanted` selects from all names, in their stored types.
 
     Raises:
-        ConversionError: a file is damaged, or a tensor is partitioned or has another type.
+        ConversionError: a file is damaged, or a tensor is partitioned or not floating-point.
         FileNotFoundError: a file is missing.
     """
     try:
@@ -36,43 +36,43 @@ def read_bundle(index: Path, wanted: Callable[[Iterable[str]], Iterable[str]]) -
         header = message(entries.pop(b""))
         shards, big_endian = header.get(1, [1])[-1], header.get(2, [0])[-1]
         if big_endian:
-            raise ConversionError(f"{index} was written on a big-endian machine, which is not supported.")
+            raise ConversionError(f"Unsupported: {index} was written on a big-endian machine.")
         tensors = {name.decode(errors="replace"): message(entry) for name, entry in entries.items()}
         return {name: tensor(index, name, tensors[name], shards) for name in wanted(tensors)}
     except (IndexError, KeyError, TypeError, ValueError, struct.error, OverflowError) as error:
         if isinstance(error, ConversionError):
             raise
-        raise ConversionError(f"{index} is damaged, or not the index of a TensorFlow checkpoint: {error}.") from error
+        raise ConversionError(f"{index} is damaged or not the index of a TensorFlow checkpoint: {error}.") from error
 
 
 def tensor(index: Path, name: str, entry: dict[int, list], shards: int) -> torch.Tensor:
-    """The tensor that a BundleEntryProto describes.
+    """Reads the tensor that a BundleEntryProto describes.
 
     Its fields are 1 type, 2 shape, 3 data file, 4 offset, 5 size, 6 checksum, 7 partitions.
     """
     data_type, shard, offset, size = (entry.get(field, [0])[-1] for field in (1, 3, 4, 5))
     if data_type not in TYPES or 7 in entry:
-        raise ConversionError(f"{index}: {name} is partitioned, or not of floats (DataType {data_type}).")
+        raise ConversionError(f"{index}: {name} is partitioned or not floating-point (DataType {data_type}).")
     dimensions = [message(dimension) for dimension in message(entry[2][-1]).get(2, [])]
     shape = [dimension.get(1, [0])[-1] for dimension in dimensions]
     kind = np.dtype(TYPES[data_type])
     if math.prod(shape) * kind.itemsize != size:
-        raise ConversionError(f"{index}: {name} has {size} bytes, which do not fit its shape {shape}.")
+        raise ConversionError(f"{index}: {name} has {size} bytes, which does not match its shape {shape}.")
     path = index.with_suffix(f".data-{shard:05d}-of-{shards:05d}")
     with open(regular(path), "rb") as file:
         if offset + size > path.stat().st_size:
-            raise ConversionError(f"{path} is truncated: {name} ends beyond its {path.stat().st_size} bytes.")
+            raise ConversionError(f"{path} is truncated: {name} would end after its {path.stat().st_size} bytes.")
         file.seek(offset)
         content = file.read(size)
-    check(content, entry[6][-1], f"{path} ({name})")
+    check_crc(content, entry[6][-1], f"{path} ({name})")
     array = torch.from_numpy(np.frombuffer(content, kind).reshape(shape).copy())
     return array.view(torch.bfloat16) if data_type == BFLOAT16 else array
 
 
 def table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a table: its footer points to the index block, which points to the data blocks."""
+    """Reads the keys and values of a table. Its footer points to the index block, which points to the data blocks."""
     if len(content) < FOOTER or struct.unpack("<Q", content[-8:])[0] != MAGIC:
-        raise ConversionError("The index is truncated, or not that of a TensorFlow checkpoint.")
+        raise ConversionError("The index is truncated or not one of a TensorFlow checkpoint.")
     footer = content[-FOOTER:]
     _, _, at = handle(footer, 0)
     start, size, _ = handle(footer, at)
@@ -82,12 +82,12 @@ def table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def block(content: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Each entry: how many bytes its key shares with the key before, how many follow, the length of the value."""
+    """Reads the entries. Each stores the length shared with the previous key, the rest's length, the value's length."""
     kind, checksum = struct.unpack("<BI", content[start + size : start + size + 5])
-    check(content[start : start + size + 1], checksum, "The index")
+    check_crc(content[start : start + size + 1], checksum, "The index")
     entries = content[start : start + size]
     if kind:
-        raise ConversionError("The index is compressed, as TensorFlow before 1.1 (2017) wrote it: it is not supported.")
+        raise ConversionError("The index is compressed, as in TensorFlow before 1.1 (2017), which is not supported.")
     (restarts,) = struct.unpack("<I", entries[-4:])
     entries = entries[: len(entries) - 4 * (restarts + 1)]
     at, key = 0, b""
@@ -101,14 +101,14 @@ def block(content: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]
 
 
 def handle(content: bytes, at: int) -> tuple[int, int, int]:
-    """Where a block begins, its size, and where the handle ends."""
+    """Returns the offset and the size of a block, and the position after the handle."""
     start, at = varint(content, at)
     size, at = varint(content, at)
     return start, size, at
 
 
 def varint(content: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and where it ends."""
+    """Reads a number in groups of seven bits, lowest first; returns it and the position after it."""
     value = shift = 0
     while content[at] & 0x80:
         value |= (content[at] & 0x7F) << shift
@@ -117,7 +117,7 @@ def varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def message(content: bytes) -> dict[int, list]:
-    """A protocol buffer as {field: values}: numbers, or bytes for text and nested messages."""
+    """Parses a protocol buffer as {field: values}: numbers, or bytes for text and nested messages."""
     fields, at = {}, 0
     while at < len(content):
         tag, at = varint(content, at)
@@ -135,16 +135,18 @@ def message(content: bytes) -> dict[int, list]:
     return fields
 
 
-def check(content: bytes, masked: int, what: str):
+def check_crc(content: bytes, masked: int, what: str):
     """Checks the recorded CRC-32C, which LevelDB rotates and shifts.
 
     Raises:
-        ConversionError: `content` has another checksum.
+        ConversionError: the checksum of `content` is wrong.
     """
     try:
         from google_crc32c import value as crc32c
     except ImportError:
-        raise ConversionError("TensorFlow's checksums need a package: pip install google-crc32c") from None
+        raise ConversionError(
+            "Checking TensorFlow's checksums requires google-crc32c: pip install google-crc32c"
+        ) from None
     checksum = crc32c(content)
     if ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked:
         raise ConversionError(f"{what} is damaged: its checksum is wrong.")

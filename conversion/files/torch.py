@@ -1,4 +1,4 @@
-"""Names the tensors of a model around `torch.nn.Transformer`, whatever its parts are called in the file."""
+"""Renames the tensors of a model around `torch.nn.Transformer` to fixed names of its parts."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import torch
 from ..options import ConversionError, Options, shown
 
 
-# What PyTorch's tutorial calls the parts.
+# The names in PyTorch's tutorial.
 NAMES = {
     "transformer": "transformer",
     "source_embedding": "src_tok_emb.embedding",
@@ -18,19 +18,19 @@ NAMES = {
 }
 
 
-def names(options: Options) -> dict[str, str | None]:
+def part_names(options: Options) -> dict[str, str | None]:
     named = options.values["names"]
     if not isinstance(named, dict) or named.keys() - NAMES.keys():
-        raise ConversionError(f"description.json: 'names' may have the fields {', '.join(NAMES)}.")
+        raise ConversionError(f"description.json: unknown part in 'names'. Choose from {', '.join(NAMES)}.")
     if wrong := [name for name in named.values() if not isinstance(name, str | None)]:
-        raise ConversionError(f"description.json: 'names' has {shown(wrong[0])}, which is not the name of a part.")
+        raise ConversionError(f"description.json: invalid name in 'names': {shown(wrong[0])}.")
     return {**NAMES, **named}
 
 
 def canonical(tensors: Mapping[str, torch.Tensor], called: Mapping[str, str | None]) -> dict[str, torch.Tensor]:
-    """Tensors as `source_embedding.weight`, `encoder.layers.0.norm1.weight`, ...; others keep their names.
+    """Renames tensors to `source_embedding.weight`, `encoder.layers.0.norm1.weight`, ...; others keep their names.
 
-    `called` says what the file calls each part of the model.
+    `called` maps each part of the model to its name in the file.
 
     Raises:
         ConversionError: an embedding is missing.
@@ -45,8 +45,8 @@ def canonical(tensors: Mapping[str, torch.Tensor], called: Mapping[str, str | No
         parts["generator.weight"] = parts["target_embedding.weight"]
     wanted = ("source_embedding.weight", "target_embedding.weight", "generator.weight", "encoder.layers.0.norm1.weight")
     if missing := [name for name in wanted if name not in parts]:
-        raise ConversionError.of(
-            "This is not a model around torch.nn.Transformer, or description.json must give the 'names' of its parts. "
+        raise ConversionError.from_problems(
+            "Not a model around torch.nn.Transformer, or its parts have other names. Set 'names' in description.json. "
             f"Missing: {', '.join(missing)}. Left over",
             [name for name in tensors if name not in used] or ["none"],
         )
@@ -54,7 +54,7 @@ def canonical(tensors: Mapping[str, torch.Tensor], called: Mapping[str, str | No
 
 
 def below(name: str, stored: str) -> str | None:
-    """The name of a stored tensor inside the part `name`; a tensor that is the part itself is its weight."""
+    """Returns a tensor's name inside the part `name`, "weight" if the tensor is the part itself."""
     if not name:  # the transformer's own state dict
         return stored if stored.startswith(("encoder.", "decoder.")) else None
     if stored == name:

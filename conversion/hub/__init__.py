@@ -1,1 +1,1 @@
-"""From a model to a repository of the Hugging Face Hub: its card, what it contains, and sending it."""
+"""Prepares and uploads repositories for the Hugging Face Hub: the card, the files and the upload."""

@@ -1,53 +1,47 @@
-"""The card (README.md) of a checkpoint: a converted one's, from its records; an exported one's, with its own start."""
+"""The cards (README.md) of converted checkpoints, made from their records, and of exported ones."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from safetensors import SafetensorError, safe_open
 
-from ..files.text import read_json
+from vaswani_transformer.cards import HUB_ID, card_metadata, render_card
+
+from ..files.text import read_json_object
 from ..options import ConversionError
 
 
-TEMPLATE = Path(__file__).with_name("card_template.md")
-# What cards say until they are published, also those of trained models; publishing replaces it.
-HUB_ID = "PATH OR HUB ID OF THIS MODEL"
-
-
-def card_of(folder: Path, name: str) -> str:
-    """The text of README.md for the converted checkpoint in `folder`.
+def conversion_card(folder: Path, name: str) -> str:
+    """Returns the text of README.md for the converted checkpoint in `folder`.
 
     Raises:
         ConversionError: conversion.json, config.json or the weights are damaged.
         FileNotFoundError: one of these files is missing.
     """
-    from vaswani_transformer import VaswaniConfig  # torch is imported when it is needed, not for --help
+    from vaswani_transformer import VaswaniConfig  # imports torch, which --help does not need
 
-    record = read_json(folder / "conversion.json")
+    record = read_json_object(folder / "conversion.json")
     if not isinstance(record.get("toolkit"), str):
-        raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit that the model comes from.")
+        raise ConversionError(f"{folder / 'conversion.json'} does not name the toolkit of the original model.")
     config = VaswaniConfig.from_pretrained(folder)
     facts = dict(record.get("facts") or {})
     languages = [facts.pop(key, None) for key in ("source_language", "target_language")]
     licence, differences = facts.pop("licence", None), facts.pop("tokenizer_differences", None) or []
     scores = read_scores(folder)
-    card = ModelCard.from_template(
-        ModelCardData(
-            language=[language for language in languages if language] or None,
-            license=licence or "unknown",
-            library_name="transformers",
-            pipeline_tag="translation",
-            metrics=["sacrebleu"] if scores else None,
-            tags=["vaswani", "attention-is-all-you-need", f"converted-from-{record['toolkit']}"],
-            model_name=name if scores else None,
-            eval_results=eval_results(scores),
+    return render_card(
+        card_metadata(
+            name,
+            languages,
+            licence or "unknown",
+            metrics=["sacrebleu"] if scores else [],
+            scores=scores,
+            tags=[f"converted-from-{record['toolkit']}"],
         ),
-        template_path=str(TEMPLATE),
-        name=name,
-        hub_id=HUB_ID,
+        title=name,
+        checkpoint=f'"{HUB_ID}"',
+        example="TEXT",
         toolkit=record["toolkit"],
         files=facts.pop("files", None) or {},
         facts={key: in_words(value) for key, value in facts.items() if value not in (None, "", [], {})},
@@ -59,35 +53,34 @@ def card_of(folder: Path, name: str) -> str:
         tokenizer=record.get("tokenizer", False),
         differences=differences,
         config=config,
-        search=search_of(read_json(folder / "generation_config.json")),
+        search=describe_search(read_json_object(folder / "generation_config.json")),
         parameters=sum(count_parameters(file) for file in sorted(folder.glob("model*.safetensors"))),
-        cell=cell,
         both=both,
     )
-    # A template's conditions leave blank lines behind.
-    return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
 
 
 def uses_moses(folder: Path) -> bool:
     settings = folder / "tokenizer_config.json"
-    return settings.is_file() and "moses_source" in read_json(settings)
+    return settings.is_file() and "moses_source" in read_json_object(settings)
 
 
 def read_scores(folder: Path) -> list[dict]:
-    """The scores in about.json or scores.json, each with "dataset", "metric", "value" and "signature"; [] without."""
+    """Reads scores with "dataset", "metric", "value" and "signature" from about.json or scores.json; may be []."""
     file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
     if file is None:
         return []
-    record = read_json(file)
+    record = read_json_object(file)
     try:
         scores = record.get("scores") or [] if file.name == "about.json" else evaluated(record)
         return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ConversionError(f"{file} does not hold scores as evaluation writes them: {error!r}.") from None
+        raise ConversionError(
+            f"{file} does not contain scores in the format of `python -m training.evaluate`: {error!r}."
+        ) from None
 
 
 def evaluated(record: dict) -> list[dict]:
-    """The scores in what `training.evaluate` writes."""
+    """The scores in a file written by `training.evaluate`."""
     return [
         {"dataset": result["dataset"], "metric": metric, **score}
         for result in record["results"]
@@ -96,23 +89,8 @@ def evaluated(record: dict) -> list[dict]:
     ]
 
 
-def eval_results(scores: list[dict]) -> list[EvalResult] | None:
-    """For the card's metadata (`model-index`)."""
-    return [
-        EvalResult(
-            task_type="translation",
-            dataset_type=score["dataset"],
-            dataset_name=score["dataset"],
-            metric_type=score["metric"].lower(),
-            metric_name=score["metric"],
-            metric_value=score["value"],
-        )
-        for score in scores
-    ] or None
-
-
 def count_parameters(file: Path) -> int:
-    """The number of parameters in a safetensors file, from its header.
+    """Counts the parameters in a safetensors file, from its header.
 
     Raises:
         ConversionError: it is damaged.
@@ -130,8 +108,8 @@ def count_parameters(file: Path) -> int:
     return count
 
 
-def search_of(generation: dict[str, Any]) -> str:
-    """A generation_config.json in words.
+def describe_search(generation: dict[str, Any]) -> str:
+    """Describes a generation_config.json in words.
 
     Raises:
         ConversionError: a setting is not a number.
@@ -139,7 +117,7 @@ def search_of(generation: dict[str, Any]) -> str:
     names = "num_beams", "length_penalty", "length_penalty_offset"
     beams, alpha, offset = (generation.get(name) for name in names)
     if wrong := [name for name in names if not isinstance(generation.get(name), int | float | None)]:
-        raise ConversionError(f"These settings in generation_config.json are not numbers: {', '.join(wrong)}.")
+        raise ConversionError(f"Settings in generation_config.json that are not numbers: {', '.join(wrong)}.")
     if (beams or 1) == 1:
         return "greedy"
     offset = 5 if offset is None else offset
@@ -148,7 +126,7 @@ def search_of(generation: dict[str, Any]) -> str:
 
 
 def both(encoder: Any, decoder: Any) -> str:
-    """The value of both stacks, or both values."""
+    """One value if both stacks have the same, else both values."""
     return str(encoder) if encoder == decoder else f"{encoder} (encoder), {decoder} (decoder)"
 
 
@@ -158,22 +136,16 @@ def in_words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
-def cell(text: str) -> str:
-    """A text as one cell of a Markdown table, shown as it is."""
-    text = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)
-
-
-# The start of an exported model --------------------------------------------------------------------------------------
+# The card of an exported model --------------------------------------------------------------------------------------
 
 
 START = "## How to Get Started"
 
 
 def exported_card(card: str, start: str, library: str) -> str:
-    """The card of a checkpoint, for the same model in another runtime: its start and its library replaced.
+    """Adapts the card of a checkpoint to another runtime: replaces the section on getting started and the library.
 
-    The other sections, among them the licence, stay.
+    The other sections, including the licence, stay.
     """
     head, mark, rest = card.partition(f"\n{START}")
     rest = rest.partition("\n## ")

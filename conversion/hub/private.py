@@ -1,14 +1,16 @@
-"""Shortens paths of the machine that a record was written on: they name its user, and help no reader."""
+"""Shortens absolute paths in records to file names: they reveal user names and help no reader."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+from vaswani_transformer.system.files import write_json
+
 from ..files.text import read_text
 
 
-# An absolute path of two parts or more, of POSIX or Windows. A URL's path comes after a host, and so after a letter.
+# An absolute path of at least two parts, POSIX or Windows. The path of a URL follows a host, so a letter precedes it.
 PATH = re.compile(
     r"(?<![\w.:/~\\<-])(?:file://|~\w*)?(?:/|[A-Za-z]:[\\/])(?:[^\s/\\\"'`<>|:]+[\\/])+([^\s/\\\"'`<>|:,;)]*)"
 )
@@ -16,14 +18,14 @@ WHOLE = re.compile(r"(?:file://|~\w*)?(?:/|[A-Za-z]:[\\/])[^\n]*[^\n/\\]")
 
 
 def without_paths(file: Path) -> bool:
-    """Rewrites a record with the last part of each absolute path in it. Returns whether it held any."""
+    """Replaces each absolute path in a record by its last part. Returns whether there were any."""
     text = read_text(file)
     if file.suffix == ".json":
         values = json.loads(text)
         shorter = shortened(values)
         if shorter == values:
             return False
-        file.write_text(json.dumps(shorter, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(file, shorter)
         return True
     shorter = PATH.sub(r"\1", text)
     file.write_text(shorter, encoding="utf-8")
@@ -31,14 +33,14 @@ def without_paths(file: Path) -> bool:
 
 
 def shortened(value: Any) -> Any:
-    """A value of JSON with shortened paths, in keys, too."""
+    """Shortens the paths in a JSON value, keys included."""
     if isinstance(value, dict):
         return {shortened(name): shortened(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [shortened(inner) for inner in value]
     if not isinstance(value, str):
         return value
-    # Within a sentence a path ends at a space; on its own it may contain some.
+    # Within a sentence a path ends at a space; a string that is one path may contain spaces.
     if WHOLE.fullmatch(value) and (value.count("/") > 1 or "\\" in value):
         return re.split(r"[/\\]", value)[-1]
     return PATH.sub(r"\1", value)

@@ -1,7 +1,7 @@
-"""Publishes the folder of a checkpoint as a model repository of the Hugging Face Hub.
+"""Publishes a checkpoint's folder as a model repository on the Hugging Face Hub.
 
-python -m conversion publish FOLDER user/name           # prepares the repository in a folder and shows its contents
-python -m conversion publish FOLDER user/name --push    # sends it, in one commit
+vaswani publish FOLDER user/name           # prepare the repository in a local folder and list its files
+vaswani publish FOLDER user/name --push    # upload it in one commit
 """
 
 import argparse
@@ -23,15 +23,15 @@ from .staging import STAGED, is_weights, show, stage, staged_files
 
 
 TOKENS = "https://huggingface.co/settings/tokens"
-SILENCE = 60  # seconds without an answer after which a request ends
+TIMEOUT = 60  # seconds without a response
 LOG_IN = f"log in with `hf auth login`, or set HF_TOKEN to a token with write access from {TOKENS}"
 
 
 def check_repo_id(repo_id: str):
-    """Checks the form of `user/name`.
+    """Checks that a repository id has the form `user/name`.
 
     Raises:
-        ConversionError: it has another.
+        ConversionError: it has not.
     """
     try:
         validate_repo_id(repo_id)
@@ -40,7 +40,7 @@ def check_repo_id(repo_id: str):
     except HFValidationError as error:
         reason = "" if repo_id.count("/") != 1 else " " + " ".join(str(error).split()).partition(": ")[0] + "."
         raise ConversionError(
-            f"{repo_id!r} is not a repository name. It must be user/name, for example ada/vaswani-en-de.{reason}"
+            f"Invalid repository name: {repo_id!r}. It must be user/name, for example ada/vaswani-en-de.{reason}"
         ) from None
 
 
@@ -50,23 +50,23 @@ def push(
     private: bool = False,
     revision: str | None = None,
     create_pr: bool = False,
-    timeout: float = SILENCE,
+    timeout: float = TIMEOUT,
 ) -> str:
-    """Sends what `stage` prepared in one commit, to the branch `revision` or as a pull request if asked for.
+    """Uploads a staged folder in one commit, to `revision` (a branch) or as a pull request if `create_pr`.
 
-    A repository or branch is created if it does not exist, except for a pull request. Other files in the repository
-    stay, except weights of other names: they belong to another model. `timeout` is in seconds.
+    Creates the repository and the branch if needed, except for a pull request. Other files in the repository are kept,
+    except old weights under other names. `timeout` is in seconds.
 
     Returns:
-        What was done, in a sentence.
+        A sentence about the result.
 
     Raises:
-        ConversionError: it could not be sent; the repository is unchanged.
+        ConversionError: the upload failed; the repository is unchanged.
     """
     if not get_token():
         raise ConversionError(f"No token for the Hub: {LOG_IN}.")
     logging.set_verbosity_error()
-    get_session().timeout = timeout  # the client's own requests would wait without limit
+    get_session().timeout = timeout  # by default, requests wait without limit
     api = HfApi(library_name="vaswani-transformer", library_version=__version__)
     try:
         if not create_pr:
@@ -75,7 +75,7 @@ def push(
                 api.create_branch(repo_id, branch=revision, exist_ok=True)
         before = api.model_info(repo_id, revision=revision)
         if private and not before.private:
-            raise ConversionError(f"{repo_id} is public: make it private in its settings, or push without --private.")
+            raise ConversionError(f"{repo_id} is public. Make it private in its settings, or push without --private.")
         files = staged_files(folder)
         additions = [CommitOperationAdd(name, path) for name, path in files.items()]
         present = {sibling.rfilename for sibling in before.siblings or ()}
@@ -89,53 +89,59 @@ def push(
         )
     except ConversionError:
         raise
-    except Exception as error:  # the client's, those of the libraries below it, and the Hub's on the card
+    except Exception as error:  # of huggingface_hub, its HTTP client, and the Hub's check of the card
         raise ConversionError(explain(error, repo_id, timeout)) from error
     if commit.oid == before.sha:
-        return f"Nothing has changed: {repo_id} already holds all of this (commit {commit.oid[:7]})."
+        return f"No changes: {repo_id} already contains these files (commit {commit.oid[:7]})."
     if create_pr:
         return f"Pull request: {commit.pr_url}"
     return f"Published: {api.endpoint}/{repo_id} (commit {commit.oid[:7]})."
 
 
-def explain(error: Exception, repo_id: str, timeout: float = SILENCE) -> str:
-    """What went wrong at the Hub and what to do, in one line."""
+def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
+    """Explains an error of the Hub and says what to do, in one line."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, OfflineModeIsEnabled):
-        return "HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it."
-    if "Timeout" in type(error).__name__:  # the HTTP client's, which huggingface_hub exchanges now and then
+        return "Publishing needs the Hub, but HF_HUB_OFFLINE is set. Unset it."
+    if "Timeout" in type(error).__name__:  # by name, because huggingface_hub has changed its HTTP client before
         return (
-            f"The Hub did not answer within {timeout:g} seconds, and {repo_id} is unchanged. Check the connection, or "
+            f"The Hub did not respond within {timeout:g} seconds; {repo_id} is unchanged. Check your connection, or "
             "wait longer with --timeout SECONDS."
         )
     if status == 401:
-        return f"The Hub refused the token (401): it is wrong or has expired; {LOG_IN}."
+        return f"The Hub rejected the token (401): it is invalid or has expired; {LOG_IN}."
     if status == 403:
-        return f"The Hub refused this (403): the token may not write to {repo_id}; {LOG_IN}."
+        return f"Permission denied (403): the token cannot write to {repo_id}; {LOG_IN}."
     if isinstance(error, RepositoryNotFoundError):
-        return f"The token sees no repository {repo_id}. Without --create-pr it is created."
+        return f"Repository not found with this token: {repo_id}. Push without --create-pr to create it."
     if isinstance(error, RevisionNotFoundError):
-        return f"{repo_id} has no such revision."
+        return f"Revision not found in {repo_id}."
     reason = " ".join(str(error).split()) or type(error).__name__
     return (
-        f"{repo_id} could not be sent completely and is unchanged: {reason.rstrip('.')}. Repeat the command when this "
-        "is resolved; large files that have arrived are not sent again."
+        f"The upload to {repo_id} failed, and the repository is unchanged: {reason.rstrip('.')}. Rerun the command; "
+        "large files that were uploaded completely are skipped."
     )
 
 
 def add_command(commands):
-    """`publish`, among the commands of `python -m conversion`."""
+    """Adds the command `publish`."""
     command = commands.add_parser(
         "publish",
         prog="vaswani publish",
-        help="the folder of a checkpoint, to the Hugging Face Hub",
-        description="Prepares the folder of a checkpoint as a repository and shows its contents; --push sends it to "
-        "the Hub. The card is the folder's README.md, which you may edit; without one it is written from the records.",
+        help="publish a checkpoint on the Hugging Face Hub",
+        description="Prepares a checkpoint's folder as a repository and lists its files; --push uploads it to the Hub. "
+        "The card is the folder's README.md, which you may edit; without one, it is made from the records.",
     )
-    command.add_argument("folder", metavar="FOLDER", help="the folder of a checkpoint, or the name of a shipped one")
+    command.add_argument(
+        "folder", metavar="FOLDER", help="a checkpoint's folder, or the name of an included checkpoint"
+    )
     command.add_argument("repo_id", metavar="user/name", help="the repository on the Hub")
-    command.add_argument("--stage", type=Path, metavar="DIR", help="where to prepare it (default: NAME-staged, here)")
-    command.add_argument("--push", action="store_true", help="send it, with the token of `hf auth login` or HF_TOKEN")
+    command.add_argument(
+        "--stage", type=Path, metavar="DIR", help="prepare the repository in this folder (default: NAME-staged)"
+    )
+    command.add_argument(
+        "--push", action="store_true", help="upload it, with the token from `hf auth login` or HF_TOKEN"
+    )
     command.add_argument("--private", action="store_true", help="create a private repository")
     where = command.add_mutually_exclusive_group()
     where.add_argument("--revision", metavar="BRANCH", help="commit to this branch instead of main")
@@ -143,9 +149,9 @@ def add_command(commands):
     command.add_argument(
         "--timeout",
         type=float,
-        default=SILENCE,
+        default=TIMEOUT,
         metavar="SECONDS",
-        help=f"wait this long for an answer (default: {SILENCE})",
+        help=f"wait this long for a response (default: {TIMEOUT})",
     )
     command.set_defaults(run=publish, parser=command)
 
@@ -164,4 +170,4 @@ def publish(arguments: argparse.Namespace):
         where = {"revision": arguments.revision, "create_pr": arguments.create_pr}
         print(push(out, arguments.repo_id, arguments.private, **where, timeout=arguments.timeout))
     else:
-        print(f"Nothing was sent; --push sends it to {arguments.repo_id}.")
+        print(f"Dry run: nothing was uploaded. Add --push to upload to {arguments.repo_id}.")

@@ -1,22 +1,21 @@
-"""Writes a converted checkpoint as a folder: weights, tokenizer, code, settings, card and conversion.json."""
+"""Writes the folder of a converted checkpoint: weights, tokenizer, code, settings, card and conversion.json."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.files import whole_folder
+from vaswani_transformer.system.files import whole_folder, write_json
 
 from ..converted import Converted
 from ..files.folders import check_new
 from ..parity.scores import Parity
-from .card import card_of
+from .card import conversion_card
 
 
 def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
-    """Writes the folder `out` completely or not at all.
+    """Writes the folder `out`, completely or not at all.
 
-    conversion.json in it records the origin and the checks, and the card shows them.
+    conversion.json records the origin and the checks; the card shows them.
 
     Raises:
         ConversionError: `out` exists and is not an empty folder.
@@ -32,6 +31,5 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         model.save_pretrained(folder)
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)
-        text = json.dumps(record, indent=2, ensure_ascii=False)
-        (folder / "conversion.json").write_text(f"{text}\n", encoding="utf-8")
-        (folder / "README.md").write_text(card_of(folder, out.name), encoding="utf-8")
+        write_json(folder / "conversion.json", record)
+        (folder / "README.md").write_text(conversion_card(folder, out.name), encoding="utf-8")

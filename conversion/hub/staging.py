@@ -1,4 +1,4 @@
-"""Prepares the folder of a checkpoint as a model repository of the Hugging Face Hub."""
+"""Stages a checkpoint's folder as a model repository for the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from rich.table import Table
 from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.files import whole_folder
+from vaswani_transformer.cards import HUB_ID
+from vaswani_transformer.system.files import whole_folder
 
-from ..files.text import one_line, read_json, read_text
+from ..files.text import one_line, read_json_object, read_text
 from ..options import ConversionError, shown
-from .card import HUB_ID, card_of, read_scores
+from .card import conversion_card, read_scores
 from .private import without_paths
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # imported lazily: torch and transformers take seconds to import
     from vaswani_transformer import VaswaniConfig
 
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
-# What a repository holds, beside the code of the model; nothing else in a folder is sent.
+# The files of a repository, besides the model's code; no other files are uploaded.
 PUBLISHED = (
     *WEIGHTS, "README.md", "LICENSE*", "NOTICE*", "config.json", "generation_config.json",
     "*tokenizer*", "*vocab*", "special_tokens_map.json", "added_tokens.json", "merges.txt", "*.spm", "*.model", "*.bpe",
@@ -38,39 +39,41 @@ PUBLISHED = (
     ".eval_results/*.yaml",
 )  # fmt: skip
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-# Records that may name files of the machine they were written on.
+# Records that may contain local paths.
 RECORDS = ("README.md", "about.json", "conversion.json", "scores.json", "training.json", "tokenizer_config.json")
 STAGED = "-staged"
-# What the Hub stores outside of git (its .gitattributes), as far as we publish it; the Hub has the last word.
+# Files that the Hub stores as LFS, by its .gitattributes; only for the listing.
 LARGE_KINDS, LARGE = (".safetensors", ".model"), 10_000_000
-# Test sets that are datasets on the Hub; scores on others are on the card only.
+# Test sets that are datasets on the Hub. Scores on other test sets appear only on the card.
 DATASETS = {"multi30k test_2016_flickr": "bentrevett/multi30k", "newstest2014": "wmt/wmt14"}
 
-SAVE_IT = "model.save_pretrained(FOLDER) writes it, and config.json"
+SAVE_IT = "model.save_pretrained(FOLDER) writes it and config.json"
 
 
 def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
-    """Fills the folder `out` with what the repository `repo_id` will contain; an earlier NAME-staged is overwritten.
+    """Fills the folder `out` with the files of the repository `repo_id`. An earlier NAME-staged is overwritten.
 
     Returns:
-        Notes for whoever publishes it.
+        Notes for the user.
 
     Raises:
-        ConversionError: something that a repository needs is missing or wrong (the message names all of it), or `out`
-            contains other files.
+        ConversionError: the checkpoint is incomplete or invalid (the message names every problem), or `out` contains
+            other files.
     """
     from vaswani_transformer.remote_code import copy_code
 
-    check(folder)
+    check_folder(folder)
     files = {path for path in folder.rglob("*") if path.is_file() and is_published(path.relative_to(folder))}
     if outside := sorted(path.name for path in files if not is_inside(folder, path)):
-        raise ConversionError.of(f"{folder} has links to files outside of it, which would be sent", outside)
+        raise ConversionError.from_problems(
+            f"{folder} contains links to files outside it, which would be uploaded", outside
+        )
     check_stage(folder, out)
     has_card, name = (folder / "README.md").is_file(), repo_id.partition("/")[2]
-    card = read_text(folder / "README.md") if has_card else card_of(folder, name)
+    card = read_text(folder / "README.md") if has_card else conversion_card(folder, name)
     card = card.replace(HUB_ID, repo_id)
     notes = check_card(card)
-    results, others = eval_result_files(folder)
+    results, unlisted = eval_result_files(folder)
     with whole_folder(out) as repository:
         for path in files:
             target = repository / path.relative_to(folder)
@@ -82,14 +85,16 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
             (repository / ".eval_results").mkdir(exist_ok=True)
             (repository / ".eval_results" / name).write_text(text, encoding="utf-8")
         shortened = [name for name in RECORDS if (repository / name).is_file() and without_paths(repository / name)]
-    if others:
-        notes.append(f"On the card only, because they are not datasets of the Hub: scores on {', '.join(others)}.")
+    if unlisted:
+        notes.append(
+            f"Only on the card, because these test sets are not datasets on the Hub: scores on {', '.join(unlisted)}."
+        )
     if shortened:
-        notes.append(f"Paths of this machine were shortened to file names in {', '.join(shortened)}.")
+        notes.append(f"Local paths were shortened to file names in {', '.join(shortened)}.")
     if not (folder / "tokenizer_config.json").is_file():
-        notes.append("There is no tokenizer: AutoTokenizer and pipeline will not work with this repository.")
+        notes.append("No tokenizer: AutoTokenizer and pipeline will not work with this repository.")
     left = sorted(p.name for p in folder.iterdir() if p.is_file() and not (out / p.name).is_file())
-    return [*notes, f"Not sent: {', '.join(left)}."] if left else notes
+    return [*notes, f"Not uploaded: {', '.join(left)}."] if left else notes
 
 
 def is_published(path: Path) -> bool:
@@ -101,7 +106,7 @@ def is_staged(path: Path) -> bool:
 
 
 def is_inside(folder: Path, path: Path) -> bool:
-    """Whether a file really is in `folder`, not a link elsewhere. In the Hub's cache, files are links to `blobs`."""
+    """Whether a file is really in `folder`, not a link out of it. In the Hub's cache, files are links to `blobs`."""
     root, target = folder.resolve(), path.resolve()
     cached = root.parent.name == "snapshots" and target.parent == root.parent.parent / "blobs"
     return cached or target.is_relative_to(root)
@@ -115,69 +120,69 @@ def check_stage(folder: Path, out: Path):
     """Checks that `out` can be written or overwritten.
 
     Raises:
-        ConversionError: something would be lost.
+        ConversionError: other files would be lost.
     """
     if out.resolve() in (folder.resolve(), *folder.resolve().parents) or folder.resolve() in out.resolve().parents:
-        raise ConversionError(f"--stage {out}: name a folder outside of {folder}.")
+        raise ConversionError(f"--stage {out} overlaps {folder}. Choose a folder outside it.")
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not out.is_dir() or not out.name.endswith(STAGED):
-        raise ConversionError(f"--stage {out} is not empty. Only folders named *{STAGED} are overwritten.")
+        raise ConversionError(f"--stage {out} is not empty. Only folders called *{STAGED} are overwritten.")
     foreign = [p.name for p in out.rglob("*") if p.is_file() and not is_staged(p.relative_to(out))]
     if foreign:
-        raise ConversionError(f"--stage {out} would be overwritten, but it contains {foreign[0]}: name another folder.")
+        raise ConversionError(f"--stage {out} would be overwritten, but contains {foreign[0]}. Choose another folder.")
 
 
-def check(folder: Path):
-    """Checks the folder of a checkpoint.
+def check_folder(folder: Path):
+    """Checks a checkpoint's folder.
 
     Raises:
-        ConversionError: the message names everything that is missing or wrong.
+        ConversionError: it is incomplete or invalid; the message names every problem.
     """
     if not folder.is_dir():
-        raise ConversionError(f"There is no folder or included checkpoint called {str(folder)!r}.")
+        raise ConversionError(f"No folder or included checkpoint called {str(folder)!r}.")
     problems: list[str] = []
     config = check_config(folder, problems)
     if not (folder / "generation_config.json").is_file():
         problems.append("generation_config.json is missing")
     pickled = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED)
     if pickled:
-        problems.append(f"{', '.join(pickled)}: pickles, which can run code when they are loaded; remove them")
+        problems.append(f"{', '.join(pickled)}: pickles can run code when they are loaded; remove them")
     check_weights(folder, config, problems)
     try:
-        read_json(folder / "tokenizer_config.json")
-    except FileNotFoundError:  # a model may be published without a tokenizer
+        read_json_object(folder / "tokenizer_config.json")
+    except FileNotFoundError:  # a tokenizer is optional
         pass
     except ConversionError as error:
         problems.append(str(error).rstrip("."))
     if not (folder / "README.md").is_file() and not (folder / "conversion.json").is_file():
-        problems.append("README.md is missing, and there is no conversion.json to generate it from")
+        problems.append("README.md is missing, and so is conversion.json, from which it could be generated")
     if problems:
         raise ConversionError(f"{folder} cannot be published:\n" + "\n".join(f"  - {line}" for line in problems))
 
 
 def check_config(folder: Path, problems: list[str]) -> VaswaniConfig | None:
-    """The configuration; None if there is no valid one, and then `problems` says why."""
+    """Loads the configuration. If it is missing or invalid, adds to `problems` and returns None."""
     from vaswani_transformer import VaswaniConfig
     from vaswani_transformer.loading import config_problem
 
     try:
-        settings = read_json(folder / "config.json")
+        settings = read_json_object(folder / "config.json")
         if settings.get("model_type") != VaswaniConfig.model_type:
-            problems.append(f"config.json is of a {shown(settings.get('model_type'))} model: convert it first")
+            problems.append(f"config.json describes a {shown(settings.get('model_type'))} model: convert it first")
             return None
         return VaswaniConfig.from_pretrained(folder)
     except FileNotFoundError:
         problems.append("config.json is missing")
     except StrictDataclassError as error:
         problems.append(f"config.json: {config_problem(error).rstrip('.')}")
-    except Exception as error:  # what reads the file has errors of many kinds
+    except Exception as error:  # damaged files raise errors of many kinds
         problems.append(f"config.json: {one_line(error).rstrip('.')}")
     return None
 
 
 def check_weights(folder: Path, config: VaswaniConfig | None, problems: list[str]):
-    """Adds to `problems` what is wrong with the names and shapes in model*.safetensors. Only headers are read."""
+    """Checks names and shapes in model*.safetensors and adds to `problems`. Only headers are read."""
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
         problems.append(f"model.safetensors is missing; {SAVE_IT}")
@@ -203,59 +208,61 @@ def check_weights(folder: Path, config: VaswaniConfig | None, problems: list[str
     wrong = [name for name in expected if name in shapes and shapes[name] != expected[name]]
     extra = [name for name in shapes if name not in expected]
     wrong_names = {
-        "lacks": missing,
-        "has another shape than config.json says for": wrong,
-        "contains tensors that config.json does not describe:": extra,
+        "missing tensors": missing,
+        "tensors whose shape differs from config.json": wrong,
+        "unknown tensors": extra,
     }
     for what, names in wrong_names.items():
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            problems.append(f"model.safetensors {what} {names[0]}{more}")
+            problems.append(f"{what} in model.safetensors: {names[0]}{more}")
 
 
 def check_card(text: str) -> list[str]:
-    """Notes on what the card lacks.
+    """Checks the card's metadata and returns notes on optional fields that are missing.
 
     Raises:
-        ConversionError: its metadata cannot be read, or does not say what the model is for.
+        ConversionError: the metadata is invalid, or a required field is missing.
     """
     try:
         data = ModelCard(text, ignore_metadata_errors=False).data
     except (ValueError, TypeError, yaml.YAMLError) as error:
-        raise ConversionError(f"The metadata of README.md cannot be read: {' '.join(str(error).split())}") from None
+        raise ConversionError(f"Cannot read the metadata of README.md: {' '.join(str(error).split())}") from None
     wanted = {"library_name": "transformers", "pipeline_tag": "translation"}
     if wrong := [f"{key}: {value}" for key, value in wanted.items() if data.get(key) != value]:
-        raise ConversionError(f"The metadata of README.md (between the --- at its top) lacks {', '.join(wrong)}.")
+        raise ConversionError(
+            f"Missing in the metadata of README.md (between the --- lines at the top): {', '.join(wrong)}."
+        )
     notes = []
     if data.get("license") in (None, "unknown"):
-        notes.append("The card names no licence: add it to README.md (license: ...) if you know it.")
+        notes.append("The card has no licence. If you know it, add it to README.md (license: ...).")
     if not data.get("language"):
-        notes.append("The card names no languages: add them to README.md (language: [en, de]).")
+        notes.append("The card has no languages. Add them to README.md (language: [en, de]).")
     return notes
 
 
 def eval_result_files(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """The files of .eval_results by name, one for each score, and the test sets that are not datasets of the Hub."""
+    """Returns the files of .eval_results, one per score, and the test sets that are not datasets on the Hub."""
     try:
         about = catalogue.read_about(folder)
     except ValueError as error:
         raise ConversionError(str(error)) from None
     task = f"{about.source_language}-{about.target_language}" if about else "translation"
-    files, others = {}, []
+    files, unlisted = {}, []
     for score in read_scores(folder):
         dataset = next((hub for name, hub in DATASETS.items() if name in score["dataset"].lower()), None)
         if dataset is None:
-            others.append(score["dataset"])
+            unlisted.append(score["dataset"])
             continue
         notes = f"{score['metric']}, {score['dataset']}: {score['signature']}"
         entry = EvalResultEntry(dataset_id=dataset, task_id=task, value=score["value"], notes=notes)
         name = re.sub(r"[\W_]+", "-", f"{score['dataset']} {score['metric']}".lower())
         files[f"{name}.yaml"] = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, width=1000)
-    return files, list(dict.fromkeys(others))
+    return files, list(dict.fromkeys(unlisted))
 
 
 def staged_files(folder: Path) -> dict[str, Path]:
-    """The files by their paths in the repository."""
+    """The staged files, by their paths in the repository."""
     return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
@@ -263,7 +270,7 @@ def show(folder: Path):
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("File", overflow="fold")
     table.add_column("Size", justify="right")
-    table.add_column("Sent as")
+    table.add_column("Stored as")
     files = staged_files(folder)
     for name, path in files.items():
         size = path.stat().st_size

@@ -1,4 +1,4 @@
 """Compares a converted model with the original: the same scores, the same best tokens, the same translations.
 
-What the original toolkit computes is recorded beside the checkpoint, or comes from the toolkit where it is installed.
+The original's outputs are recorded beside the checkpoint, or computed by the toolkit if it is installed.
 """

@@ -1,11 +1,11 @@
-"""Compares a converted Marian model with the log-probability of each word that Marian's search prints.
+"""Compares a converted Marian model with the word log-probabilities that Marian prints.
 
-Marian prints no logits. A `reference.json` beside the model may hold `source_pieces`, a text for each sentence, and
-lists such as `greedy_nbest` and `beam4_normalize0.6_nbest`, of the lines that `--n-best --word-scores` gives for them.
-Without it, and if pymarian is installed, Marian runs on random tokens.
+Marian prints no logits. A `reference.json` beside the model may contain `source_pieces`, a text for each sentence, and
+lists such as `greedy_nbest` and `beam4_normalize0.6_nbest` of the lines printed by `--n-best --word-scores`. If it is
+missing and pymarian is installed, Marian runs on random tokens.
 
-Marian's beam gets narrower with each hypothesis that ends, ours does not. So ours may find a translation that Marian
-ranks higher than the one it found itself.
+Marian's beam shrinks with each finished hypothesis; ours does not. Ours may therefore find a translation that Marian
+ranks higher than its own result.
 """
 
 import copy
@@ -25,13 +25,13 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniForConditionalGeneration
 
 from ..files.marian import MarianVocabulary
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity
 from .translations import ROUNDING, Verdicts, judge, log_probs
 
 
-# Marian ends the process where something is wrong, so it gets one of its own.
+# Marian exits on an error, so it runs in a process of its own.
 TRANSLATE = """
 import json, sys, _pymarian
 asked = json.load(sys.stdin)
@@ -45,13 +45,13 @@ SEARCH = re.compile(r"(greedy|beam(?P<beams>\d+))(_normalize(?P<alpha>[\d.]+))?_
 def compare(
     path: Path, vocabularies: Sequence[MarianVocabulary], model: VaswaniForConditionalGeneration
 ) -> Parity | None:
-    """The model of `path`, with its vocabularies of source and target, and ours. None without record or pymarian.
+    """Compares Marian's model at `path` with ours; returns None if there is neither a record nor pymarian.
 
     Raises:
-        ConversionError: the record cannot be read, or Marian does not run the model.
+        ConversionError: the record is invalid, or Marian cannot run the model.
     """
     file = path.with_name("reference.json")
-    recorded = read_json(file) if file.is_file() else {}
+    recorded = read_json_object(file) if file.is_file() else {}
     if "source_pieces" in recorded:
         ids = [{token: i for i, token in enumerate(side.tokens)} for side in vocabularies]
         searches = {name: lines for name, lines in recorded.items() if SEARCH.fullmatch(name)}
@@ -66,9 +66,9 @@ def compare(
 
 
 def random_sources(vocabularies: Sequence[MarianVocabulary]) -> tuple[list[str], list[dict[str, int]]]:
-    """Texts of random tokens, and the ids of both sides' tokens, which go by their numbers.
+    """Texts of random tokens, and the ids of both sides' tokens. Tokens are renamed to their numbers.
 
-    (Pieces themselves may hold what Marian takes for a space.)
+    The original pieces may contain characters that Marian treats as spaces.
     """
     ids = []
     for side in vocabularies:
@@ -81,7 +81,7 @@ def random_sources(vocabularies: Sequence[MarianVocabulary]) -> tuple[list[str],
 
 
 def run(path: Path, sources: Sequence[str], ids: Sequence[Mapping[str, int]]) -> dict[str, list[str]]:
-    """Marian's n-best lists for `sources`, under the names of SEARCHES.
+    """Runs Marian; returns its n-best lists for `sources` by the names of SEARCHES.
 
     Raises:
         ConversionError: Marian cannot run the model.
@@ -98,14 +98,14 @@ def run(path: Path, sources: Sequence[str], ids: Sequence[Mapping[str, int]]) ->
         command = [sys.executable, "-c", TRANSLATE, answers]
         done = subprocess.run(command, input=asked, capture_output=True, text=True)
         if done.returncode:
-            raise ConversionError(f"Marian itself cannot run this model: {done.stderr[-500:]}")
+            raise ConversionError(f"Marian cannot run this model: {done.stderr[-500:]}")
         lists = json.loads(answers.read_text(encoding="utf-8"))
     return {name: [line for text in texts for line in text.splitlines()] for name, texts in lists.items()}
 
 
 @dataclass
 class Hypothesis:
-    """A line of an n-best list: the sentence's number, the ids with `</s>` if it ended, the score of each."""
+    """A line of an n-best list: the sentence's number, its ids (with `</s>` if it ended), the score of each id."""
 
     sentence: int
     ids: list[int]
@@ -116,7 +116,7 @@ class Hypothesis:
     def parse(cls, line: str, ids: Mapping[str, int], eos: int) -> "Hypothesis":
         number, *tokens, printed, _, _ = line.split(" ||| ")
         scores = torch.tensor([float(score) for score in printed.removeprefix("WordScores= ").split()])
-        target = [ids[token] for token in " ||| ".join(tokens).split()]  # a token may be the separator
+        target = [ids[token] for token in " ||| ".join(tokens).split()]  # a token may equal the separator
         ended = len(scores) > len(target)
         return cls(int(number), target + [eos] * ended, scores, ended)
 
@@ -129,28 +129,30 @@ def compare_lists(
     ids: Sequence[Mapping[str, int]],
     against: str,
 ) -> Parity:
-    """Every word of n-best lists for `sources`, and whether our search finds the best of each list.
+    """Compares the score of every word in n-best lists, and the best of each list with our translation.
 
-    `ids` are those of source and target tokens.
+    `ids` map source and target tokens to ids.
     """
     eos = model.config.eos_token_id
     largest, positions, best_tokens_agree, verdicts = 0.0, 0, True, Verdicts()
     for name, lines in searches.items():
         settings, seen = SEARCH.fullmatch(name), set()
-        config = search_settings(model, int(settings["beams"] or 1), float(settings["alpha"] or 0))
+        config = marian_search(model, int(settings["beams"] or 1), float(settings["alpha"] or 0))
         for line in lines:
             hypothesis = Hypothesis.parse(line, ids[1], eos)
             words = sources[hypothesis.sentence].split()
             source = {"input_ids": torch.tensor([[*(ids[0][token] for token in words), eos]])}
             scores = log_probs(model, source, hypothesis.ids)
-            own = scores.gather(1, torch.tensor(hypothesis.ids)[:, None])[:, 0]
-            largest = max(largest, float((own - hypothesis.scores).abs().max()))
+            token_scores = scores.gather(1, torch.tensor(hypothesis.ids)[:, None])[:, 0]
+            largest = max(largest, float((token_scores - hypothesis.scores).abs().max()))
             positions += len(hypothesis.ids)
             if config.num_beams == 1:
-                # At its length limit Marian ends a translation, whatever scores best.
-                free = len(own) - hypothesis.ended
-                best_tokens_agree &= are_best(model, scores[:free], own[:free])
-            if hypothesis.sentence in seen or not hypothesis.ended:  # only the best; Marian gave up at a limit
+                # At its length limit Marian writes </s>, whatever scores best.
+                free = len(token_scores) - hypothesis.ended
+                best_tokens_agree &= are_best(model, scores[:free], token_scores[:free])
+            if (
+                hypothesis.sentence in seen or not hypothesis.ended
+            ):  # only the best hypothesis, and only if it ended before a limit
                 continue
             seen.add(hypothesis.sentence)
             config.max_new_tokens = len(hypothesis.ids) + 20
@@ -159,18 +161,18 @@ def compare_lists(
     return Parity(against, len(sources), positions, largest, best_tokens_agree).with_translations(verdicts)
 
 
-def are_best(model: VaswaniForConditionalGeneration, scores: torch.Tensor, own: torch.Tensor) -> bool:
-    """Whether the tokens with the scores `own` [T] are the best that may be written, of all scores [T, V]."""
+def are_best(model: VaswaniForConditionalGeneration, scores: torch.Tensor, token_scores: torch.Tensor) -> bool:
+    """Whether `token_scores` [T] are the highest of `scores` [T, V] among the tokens that may be generated."""
     allowed = scores.clone()
     allowed[:, model.generation_config.suppress_tokens or []] = float("-inf")
-    return bool((allowed.max(dim=-1).values - own <= ROUNDING).all())
+    return bool((allowed.max(dim=-1).values - token_scores <= ROUNDING).all())
 
 
-def search_settings(model: VaswaniForConditionalGeneration, beams: int, alpha: float) -> GenerationConfig:
+def marian_search(model: VaswaniForConditionalGeneration, beams: int, alpha: float) -> GenerationConfig:
     config = copy.deepcopy(model.generation_config)
     config.num_beams = beams
     if beams > 1:
         config.length_penalty = alpha
-    else:  # greedy search has neither
+    else:  # greedy search uses neither
         config.length_penalty, config.early_stopping = 1.0, False
     return config

@@ -12,7 +12,7 @@ from .translations import Verdicts, judge
 
 @torch.no_grad()
 def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrainedModel, against: str) -> Parity:
-    """Logits for random sentences, and the translations that a search with 4 beams finds."""
+    """Compares logits for random sentences, and translations with 4 beams."""
     config = model.config
     longest = min(reference.config.max_position_embeddings, 24) - 2
     lengths = tuple(max(1, longest // n) for n in (1, 2, 3, 5))
@@ -26,7 +26,7 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
     }
     logits = reference(**inputs, use_cache=False).logits
     parity = compare(model, {**inputs, "decoder_attention_mask": target_mask}, logits, against)
-    search, verdicts = search_settings(model, min(longest, 16)), Verdicts()
+    search, verdicts = beam_search_config(model, min(longest, 16)), Verdicts()
     ours, original = (m.generate(source, attention_mask=mask, generation_config=search) for m in (model, reference))
     for row in range(len(source)):
         sentence = {"input_ids": source[row, None], "attention_mask": mask[row, None]}
@@ -34,8 +34,8 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
     return parity.with_translations(verdicts)
 
 
-def search_settings(model: VaswaniForConditionalGeneration, length: int) -> GenerationConfig:
-    """4 beams, padding excluded."""
+def beam_search_config(model: VaswaniForConditionalGeneration, length: int) -> GenerationConfig:
+    """A search with 4 beams that never generates padding."""
     config = model.config
     return GenerationConfig(
         num_beams=4,

@@ -1,11 +1,11 @@
-"""Compares a converted model with what its toolkit computed, as recorded beside the checkpoint.
+"""Compares a converted model with its toolkit's outputs, recorded beside the checkpoint.
 
 reference.npz: `input_ids` and `attention_mask` [N, S], `decoder_input_ids` and `decoder_attention_mask` [N, T], and
 `logits` or `log_probs` [N, T, V], all padded on the right. Other arrays are ignored.
 
-reference.json, optional: `peer`, the toolkit's name and version, and `generate`. That holds, under a name such as
-"greedy", "beam4_lenpen0.6" (ranked by log P / length^0.6) or "beam4_alpha0.6" (by the paper's penalty), a list of
-hypotheses for each sentence, best first, each with its `ids`, or with its `tokens` where the vocabulary is known.
+reference.json, optional: `peer`, the toolkit's name and version, and `generate`. The latter maps the name of a search,
+such as "greedy", "beam4_lenpen0.6" (ranked by log P / length^0.6) or "beam4_alpha0.6" (the paper's penalty), to a list
+of hypotheses per sentence, best first. Each has `ids`, or `tokens` if the vocabulary is known.
 """
 
 import copy
@@ -19,7 +19,7 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniForConditionalGeneration
 
 from ..files.arrays import read_npz
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity, compare
 from .translations import Verdicts, judge, without_end
@@ -29,45 +29,47 @@ INPUTS = ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention
 SEARCH = re.compile(r"(greedy|beam(?P<beams>\d+))(_(?P<kind>[a-z_]+?)_?(?P<alpha>\d[\d.]*)?)?")
 # k of ((k + length) / (k + 1))^alpha
 OFFSETS = {"lenpen": 0, "lp": 0, "normalize": 0, "alpha": 5}
-OFFSETS |= {"avg": 1, "gnmt_alpha": 6}  # OpenNMT-py's: it counts the start token, too
+OFFSETS |= {"avg": 1, "gnmt_alpha": 6}  # OpenNMT-py's length includes the start token
 
 
 def compare_recorded(
     model: VaswaniForConditionalGeneration, arrays: Path, record: Path | None = None, tokens: Sequence[str] = ()
 ) -> Parity:
-    """Against a `reference.npz` and, if there is one, its `reference.json`; see the module.
+    """Compares with a `reference.npz` and, if present, its `reference.json`; see the module's docstring.
 
     `tokens` is the target vocabulary in the order of its ids, for hypotheses that are recorded as tokens.
 
     Raises:
-        ConversionError: the files are not what the module describes, or belong to a model of another size.
+        ConversionError: the files have another format or belong to a model of another size.
     """
     record = record or arrays.with_suffix(".json")
-    recorded = read_json(record) if record.is_file() else {}
+    recorded = read_json_object(record) if record.is_file() else {}
     inputs, scores, log_probs = read_reference(arrays)
     parity = compare(model, inputs, scores, str(recorded.get("peer", arrays)), log_probs)
     try:
-        verdicts, others = compare_searches(model, inputs, recorded.get("generate") or {}, tokens)
+        verdicts, not_compared = compare_searches(model, inputs, recorded.get("generate") or {}, tokens)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
-        raise ConversionError(f"{record} does not hold translations as a reference does: {error}") from error
-    return parity.with_translations(verdicts, others)
+        raise ConversionError(
+            f"{record} does not contain translations in the format of a reference: {error}"
+        ) from error
+    return parity.with_translations(verdicts, not_compared)
 
 
 def read_reference(path: Path) -> tuple[dict[str, torch.Tensor], torch.Tensor, bool]:
-    """Inputs, scores [N, T, V], and whether these are log-probabilities.
+    """Reads inputs and scores [N, T, V], and whether the scores are log-probabilities.
 
     Raises:
-        ConversionError: something is missing.
+        ConversionError: an array is missing.
     """
     try:
         arrays = {name: torch.from_numpy(array) for name, array in read_npz(path).items()}
     except TypeError as error:
         raise ConversionError(f"{path} is not a reference: {error}") from None
     if missing := [name for name in INPUTS if name not in arrays]:
-        raise ConversionError(f"{path} is not a reference: it lacks {', '.join(missing)}.")
+        raise ConversionError(f"{path} is not a reference: missing {', '.join(missing)}.")
     kind = next((name for name in ("logits", "log_probs") if name in arrays), None)
     if kind is None:
-        raise ConversionError(f"{path} is not a reference: it has neither logits nor log_probs.")
+        raise ConversionError(f"{path} is not a reference: neither logits nor log_probs are present.")
     return {name: arrays[name].long() for name in INPUTS}, arrays[kind].float(), kind == "log_probs"
 
 
@@ -78,24 +80,26 @@ def compare_searches(
     searches: Mapping[str, list],
     tokens: Sequence[str] = (),
 ) -> tuple[Verdicts, tuple[str, ...]]:
-    """The verdicts on our translations beside the recorded ones, and the names of searches that cannot be compared."""
+    """Compares our translations with the recorded ones. Also returns the searches that cannot be compared."""
     ids = {token: number for number, token in enumerate(tokens)}
     verdicts, not_compared = Verdicts(), []
     for name, sentences in searches.items():
         settings = SEARCH.fullmatch(name)
-        # How greedy search ranks does not matter.
+        # The ranking of greedy search does not matter.
         known = settings is not None and (settings["beams"] is None or (settings["kind"] or "lenpen") in OFFSETS)
         complete = all(isinstance(hypotheses, list) and hypotheses for hypotheses in sentences)
-        recorded = [[ids_of(h, ids) for h in hypotheses] for hypotheses in sentences] if known and complete else []
+        recorded = (
+            [[hypothesis_ids(h, ids) for h in hypotheses] for hypotheses in sentences] if known and complete else []
+        )
         if not recorded or None in (hypotheses[0] for hypotheses in recorded):
             not_compared.append(name)
             continue
-        verdicts += compare_search(model, inputs, recorded, search_settings(model, settings, recorded))
+        verdicts += compare_search(model, inputs, recorded, recorded_search(model, settings, recorded))
     return verdicts, tuple(not_compared)
 
 
-def search_settings(model: VaswaniForConditionalGeneration, name: re.Match, recorded: list) -> GenerationConfig:
-    """The search that a record's name describes. What the name does not say, such as a limit, is unset."""
+def recorded_search(model: VaswaniForConditionalGeneration, name: re.Match, recorded: list) -> GenerationConfig:
+    """The search settings in a record's name. Others, such as limits, are unset."""
     config = copy.deepcopy(model.generation_config)
     config.update(max_length=None, forced_eos_token_id=None)
     config.num_beams = int(name["beams"] or 1)
@@ -111,10 +115,10 @@ def search_settings(model: VaswaniForConditionalGeneration, name: re.Match, reco
 def compare_search(
     model: VaswaniForConditionalGeneration, inputs: Mapping[str, torch.Tensor], recorded: list, config: GenerationConfig
 ) -> Verdicts:
-    """`recorded` holds the ids of all hypotheses of each sentence, the best first."""
-    own = model.generation_config
+    """Compares one search. `recorded` contains the ids of all hypotheses of each sentence, best first."""
+    saved_config = model.generation_config
     try:
-        model.generation_config = copy.deepcopy(config)  # generate fills what is unset from here
+        model.generation_config = copy.deepcopy(config)  # generate takes unset values from here
         translations = model.generate(
             inputs["input_ids"], attention_mask=inputs["attention_mask"], generation_config=config
         ).tolist()
@@ -122,17 +126,17 @@ def compare_search(
         for row, (ours, hypotheses) in enumerate(zip(translations, recorded, strict=True)):
             source = {name: inputs[name][row, None] for name in ("input_ids", "attention_mask")}
             original, limited = hypotheses[0], copy.deepcopy(config)
-            if without_end(original, model) == original != without_end(ours[1:], model):  # cut at a limit
+            if without_end(original, model) == original != without_end(ours[1:], model):  # cut off at a limit
                 limited.max_new_tokens = max(len(ids) for ids in hypotheses if ids is not None)
                 ours = model.generate(**source, generation_config=limited)[0].tolist()
             verdicts[judge(model, source, ours[1:], original, config)] += 1
         return verdicts
     finally:
-        model.generation_config = own
+        model.generation_config = saved_config
 
 
-def ids_of(hypothesis: Mapping, numbers: Mapping[str, int]) -> list[int] | None:
-    """The ids of a recorded hypothesis; None if it has none, or tokens that are not in the vocabulary."""
+def hypothesis_ids(hypothesis: Mapping, numbers: Mapping[str, int]) -> list[int] | None:
+    """The ids of a recorded hypothesis; None if there are none or a token is not in the vocabulary."""
     if "ids" in hypothesis or not numbers:
         return hypothesis.get("ids")
     tokens = hypothesis.get("tokens")

@@ -1,4 +1,4 @@
-"""Random sentences to compare two models with; the same at each call."""
+"""Random sentences for comparing two models, the same in every call."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from vaswani_transformer import VaswaniConfig
 
 
 def sample_ids(config: VaswaniConfig, lengths: Sequence[int], vocab_size: int) -> list[list[int]]:
-    """Sentences of ordinary tokens, of these lengths, with `</s>` after them."""
+    """Sentences of ordinary tokens with the given lengths, each followed by `</s>`."""
     eos = config.eos_token_id[0] if isinstance(config.eos_token_id, list) else config.eos_token_id
     special = {config.pad_token_id, config.bos_token_id, config.decoder_start_token_id, eos}
     ordinary = torch.tensor([i for i in range(vocab_size) if i not in special])
@@ -18,7 +18,7 @@ def sample_ids(config: VaswaniConfig, lengths: Sequence[int], vocab_size: int) -
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sentences as ids [N, S], padded on the right, and their mask [N, S]."""
+    """Pads sentences on the right; returns ids [N, S] and their mask [N, S]."""
     ids = torch.full((len(rows), max(map(len, rows))), pad or 0)
     mask = torch.zeros_like(ids)
     for row, sentence in enumerate(rows):

@@ -1,4 +1,4 @@
-"""The result of a comparison, and the comparison of scores."""
+"""Compares scores, and describes the result of a comparison."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -11,16 +11,16 @@ from ..options import ConversionError
 from .translations import ROUNDING, Verdicts
 
 
-TOLERANCE = 1e-4  # of a score, in float32
+TOLERANCE = 1e-4  # largest difference of a score, in float32
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How a converted model compares with `against`, over `positions` target tokens of `sentences` sentences.
+    """The comparison of a converted model with `against`, over `positions` target tokens of `sentences` sentences.
 
-    Translations that are not the same may still be right, and are reported: beam search may find better ones by the
-    original's own ranking, because toolkits stop searching by rules of their own; a toolkit ends a translation at its
-    length limit; and rounding decides between two that score the same.
+    Three kinds of different translations are accepted, and reported: a better one by the original's ranking, because
+    toolkits differ in when they stop searching; one that the toolkit cut off at its length limit; and one of two that
+    score the same up to rounding.
     """
 
     against: str
@@ -64,7 +64,7 @@ class Parity:
         return ", ".join(parts) + (f"; not compared: {', '.join(self.not_compared)}" if self.not_compared else "")
 
     def reported(self) -> dict[str, int]:
-        """How many translations differ, by a reason that is not the model's."""
+        """Counts the accepted differences of translations, by their reason."""
         return {
             "better by the original's ranking": self.translations_better,
             "different only because the original ended them at its length limit": self.translations_at_limit,
@@ -85,10 +85,10 @@ def compare(
 ) -> Parity:
     """Compares `scores` [N, T, V], the original's logits or log-probabilities for `inputs`, with the model's.
 
-    Tokens that conversion added to the vocabulary, such as padding, are never produced and not compared.
+    Tokens added by conversion, such as padding, must have probability 0 and are not compared.
 
     Raises:
-        ConversionError: `inputs` or `scores` belong to another model, or there is nothing to compare.
+        ConversionError: `inputs` or `scores` belong to another model or are empty.
     """
     inputs = dict(inputs)
     check_shapes(model, inputs, scores)
@@ -100,7 +100,7 @@ def compare(
     if log_probs:
         logits, scores = logits.log_softmax(dim=-1), scores.log_softmax(dim=-1)
     logits, scores = logits[real], scores[real]  # [positions, V]
-    # Of two tokens with equal scores, rounding decides which one is best.
+    # Rounding decides which of two tokens with equal scores is best.
     ours = scores.gather(-1, logits.argmax(dim=-1, keepdim=True))
     return Parity(
         against=against,
@@ -125,14 +125,14 @@ def check_shapes(model: VaswaniForConditionalGeneration, inputs: Mapping[str, to
     if len(inputs["input_ids"]) != len(inputs["decoder_input_ids"]):
         problems.append("different numbers of sources and targets")
     if problems:
-        raise ConversionError.of("The reference belongs to another model", problems)
+        raise ConversionError.from_problems("The reference belongs to another model", problems)
 
 
 def check_it_runs(model: VaswaniForConditionalGeneration):
     """Runs the model on a few tokens.
 
     Raises:
-        ConversionError: it produces NaN or infinity.
+        ConversionError: it computes NaN or infinity.
     """
     config = model.config
     first = max(i for i in (config.pad_token_id, config.eos_token_id, 3) if i is not None) + 1
@@ -141,4 +141,4 @@ def check_it_runs(model: VaswaniForConditionalGeneration):
         source = source[:, : max(config.max_position_embeddings - config.position_offset, 1)]
     logits = model(input_ids=source, decoder_input_ids=torch.full((1, 1), config.decoder_start_token_id)).logits
     if not logits.isfinite().all():
-        raise ConversionError("The converted model produces NaN or infinity: its weights are damaged.")
+        raise ConversionError("The converted model computes NaN or infinity: the weights are damaged.")

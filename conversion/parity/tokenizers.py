@@ -1,4 +1,4 @@
-"""Compares a converted tokenizer with transformers' own, on random texts."""
+"""Compares a converted tokenizer with transformers' tokenizer on random texts."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ def tokenizer_differences(
     spelling: Callable[[str], str],
     texts: int = 300,
 ) -> list[str]:
-    """What the two do differently, one sentence for each kind of difference.
+    """Describes the differences of two tokenizers, one sentence for each kind.
 
-    Texts are made of `pieces` of the source vocabulary in their `spelling`; what is decoded are ids of `targets`.
+    Texts to encode consist of `pieces` of the source vocabulary in their `spelling`; ids to decode are of `targets`.
     """
     draw = random.Random(0)
     special = {*original.all_special_tokens, *(piece for piece in (*pieces, *targets) if piece.startswith(">>"))}
@@ -36,5 +36,5 @@ def tokenizer_differences(
 
 
 def same_pieces(ours: list[int], original: list[int]) -> bool:
-    """In any order: rounding decides between equally likely segmentations, which `sentencepiece` reports."""
+    """Ignores the order: rounding decides between equally likely segmentations, which `sentencepiece` reports."""
     return sorted(ours) == sorted(original)

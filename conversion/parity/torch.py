@@ -1,4 +1,4 @@
-"""Compares a converted model with `torch.nn.Transformer` itself, which is built from the same tensors."""
+"""Compares a converted model with a `torch.nn.Transformer` built from the same tensors."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +19,7 @@ from .scores import compare as compare_scores
 def compare(
     description: Mapping, tensors: Mapping[str, torch.Tensor], model: VaswaniForConditionalGeneration
 ) -> Parity:
-    """On random tokens of different lengths. `tensors` are called as `files.torch.canonical` calls them."""
+    """Compares logits for random sentences. `tensors` have the names of `files.torch.canonical`."""
     transformer = original(description, tensors)
 
     def embed(side: str, ids: torch.Tensor) -> torch.Tensor:
@@ -41,7 +41,9 @@ def compare(
     )
     bias = tensors.get("generator.bias")
     logits = nn.functional.linear(hidden, tensors["generator.weight"].float(), None if bias is None else bias.float())
-    return compare_scores(model, inputs, logits, f"torch.nn.Transformer {torch.__version__} as described, run here")
+    return compare_scores(
+        model, inputs, logits, f"torch.nn.Transformer {torch.__version__} built from description.json"
+    )
 
 
 ACTIVATION_FUNCTIONS = {
@@ -53,7 +55,7 @@ ACTIVATION_FUNCTIONS = {
 
 
 def original(description: Mapping, tensors: Mapping[str, torch.Tensor]) -> nn.Transformer:
-    """torch.nn.Transformer itself, with the tensors as `files.torch.canonical` names them."""
+    """Builds the torch.nn.Transformer. `tensors` have the names of `files.torch.canonical`."""
     d_model = tensors["source_embedding.weight"].shape[1]
     encoder_heads = description["heads"]
     decoder_heads = description["decoder_heads"] or encoder_heads
@@ -82,7 +84,7 @@ def original(description: Mapping, tensors: Mapping[str, torch.Tensor]) -> nn.Tr
 
 
 def computed_positions(kind: str, length: int, width: int) -> torch.Tensor:
-    """[length, width], as the tutorial computes them."""
+    """Computes positions [length, width] as in the tutorial."""
     angles = torch.arange(length)[:, None] * torch.exp(
         -torch.arange(0, width, 2) * torch.log(torch.tensor(1e4)) / width
     )

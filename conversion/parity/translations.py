@@ -1,4 +1,4 @@
-"""Compares translations, and finds out why two differ though the models are the same."""
+"""Compares translations, and explains why those of equal models differ."""
 
 import copy
 from collections import Counter
@@ -9,10 +9,10 @@ import torch
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.generation_vaswani import length_penalty
+from vaswani_transformer.model.generation_vaswani import length_penalty
 
 
-ROUNDING = 1e-4  # the difference of two scores, or of two ranks, that rounding can turn around
+ROUNDING = 1e-4  # scores or ranks that differ by less may change places by rounding
 Verdict = Literal["same", "better", "at limit", "rounding", "different"]
 Verdicts = Counter[Verdict]
 
@@ -24,16 +24,16 @@ def judge(
     original: list[int],
     config: GenerationConfig,
 ) -> Verdict:
-    """What a translation of one source is beside the original's.
+    """Judges our translation of one source against the original's.
 
-    `ours` and `original` are ids without the start token; the original's end may be missing. `config` is the search.
+    `ours` and `original` are ids without the start token; the original may lack the end token. `config` is the search.
     """
     if without_end(ours, model) == without_end(original, model):
         return "same"
     beams = config.num_beams > 1
     if beams and outranks(model, source, ours, original, config):
         return "better"
-    # A search that is stopped at the original's length, and must end there, shows whether a limit made the difference.
+    # Search again, forced to end at the original's length: did a length limit make the difference?
     if without_end(stopped(model, source, original, config), model) == without_end(original, model):
         return "at limit"
     if beams and outranks(model, source, ours, original, config, ROUNDING):
@@ -49,7 +49,7 @@ def outranks(
     config: GenerationConfig,
     margin: float = 0.0,
 ) -> bool:
-    """Whether `ours` is at least as good, by the penalised log P of `config` and up to `margin`."""
+    """Whether `ours` ranks at least as high, up to `margin`, by log P and the length penalty of `config`."""
     end = model.config.eos_token_id
 
     def rank(ids: list[int]) -> float:
@@ -57,7 +57,7 @@ def outranks(
         return float(log_probs(model, source, ids).gather(-1, torch.tensor(ids)[:, None]).sum() / penalty)
 
     text = without_end(original, model)
-    candidates = [[*text, end]] if end in original else [[*text, end], text]  # a record may lack the end
+    candidates = [[*text, end]] if end in original else [[*text, end], text]  # the end token may be missing in a record
     ours = [*without_end(ours, model), end] if end in ours else without_end(ours, model)
     return rank(ours) >= max(rank(ids) for ids in candidates if ids) - margin
 
@@ -66,7 +66,7 @@ def stopped(
     model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], original: list[int],
     config: GenerationConfig,
 ) -> list[int]:  # fmt: skip
-    """What the search finds where it has to end after as many tokens as the original's translation."""
+    """Searches again, forced to end after as many tokens as the original."""
     limited = copy.deepcopy(config)
     limited.max_new_tokens = len(without_end(original, model)) + 1
     limited.forced_eos_token_id = model.config.eos_token_id
@@ -76,7 +76,7 @@ def stopped(
 def is_tie(
     model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], ours: list[int], original: list[int]
 ) -> bool:
-    """Whether the first tokens in which two greedy translations differ score the same, up to rounding."""
+    """Whether the first two tokens that differ between greedy translations score the same, up to rounding."""
     end = model.config.eos_token_id
     ours, original = ([*without_end(ids, model), end] for ids in (ours, original))
     first = next(i for i, (a, b) in enumerate(zip(ours, original, strict=False)) if a != b)
@@ -88,7 +88,7 @@ def is_tie(
 def log_probs(
     model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], target: list[int]
 ) -> torch.Tensor:
-    """[T, V]: at each position of `target`, the log-probability of every token there."""
+    """The log-probabilities [T, V] of all tokens at each position of `target`."""
     inputs = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]])
     return model(**source, decoder_input_ids=inputs, use_cache=False).logits[0].float().log_softmax(dim=-1)
 

@@ -1,5 +1,5 @@
-"""One exporter for each runtime: it writes a folder, and compares what the runtime computes from it with our model.
+"""One exporter for each runtime: it writes a folder and compares the runtime's results with our model's.
 
 Each module has `export(checkpoint, out, **options)`, and `add_arguments(parser)` if there are options.
-What it writes has a module of its own where that is a subject: `ctranslate2_spec`, `onnx_graphs`, `marian_tokenizer`.
+`ctranslate2_spec`, `onnx_graphs` and `marian_tokenizer` write the runtimes' formats.
 """

@@ -1,27 +1,27 @@
-"""Writes a checkpoint of ours as a model for CTranslate2's Translator, in float32 or quantised.
+"""Exports a checkpoint to a model for CTranslate2's Translator, in float32 or quantised.
 
-    python -m conversion to-ctranslate2 mini-en-de OUT --quantization int8
+    vaswani convert to-ctranslate2 mini-en-de OUT --quantization int8
 
-The card in OUT shows how to translate with it. To rank translations as we do:
+The card in OUT shows how to translate. To rank translations like our `generate`:
 
     from conversion.runtimes.ctranslate2 import translate
     translate(ctranslate2.Translator("OUT"), AutoTokenizer.from_pretrained("OUT"), ["Hello!"])
 
-The same as with our `generate`: the probability of every token, greedy search, and beam search with length_penalty=0.
-Different:
+Token probabilities, greedy search, and beam search with length_penalty=0 equal those of our `generate`. Differences:
 
 - CTranslate2 ranks by log P / length^length_penalty, without counting `</s>`. It has no option for the paper's ranking,
-  log P / ((5 + length) / 6)^0.6 with `</s>`; `translate` reranks its hypotheses. For mini-en-de that gives our
-  translation of 59 of the first 60 sentences of Multi30k's test_2016_flickr, CTranslate2's own ranking that of 47.
-- With a length penalty its beam search ends once as many hypotheses as beams have ended (`patience` changes that).
-- While `</s>` is not allowed yet (`min_decoding_length`), its scores renormalise the other tokens' probabilities.
-- It must be told what generation_config.json forbids (`suppress_tokens`, such as Marian's `<unk>`, and
-  `bad_words_ids`): `translate_batch(..., suppress_sequences=[["<unk>"]])`.
-- Its limits are 256 tokens of output and 1,024 of input unless others are given; ours is the input's length plus 50.
-- Positions come from a table of 2,048 rows unless `--positions` says otherwise. Longer texts raise an error.
-- In int8 about one translation in ten differs: 55 greedy ones and 53 of `translate` of these sentences are ours.
+  log P / ((5 + length) / 6)^0.6 with `</s>`; `translate` reranks its hypotheses. For mini-en-de and the first 60
+  sentences of Multi30k's test_2016_flickr, 59 translations then equal ours, with CTranslate2's ranking 47.
+- With a length penalty, its beam search stops once as many hypotheses as beams have ended (see `patience`).
+- While `</s>` is not yet allowed (`min_decoding_length`), it renormalises the probabilities of the other tokens.
+- It does not read the forbidden tokens of generation_config.json (`suppress_tokens`, such as Marian's `<unk>`, and
+  `bad_words_ids`). Pass them: `translate_batch(..., suppress_sequences=[["<unk>"]])`.
+- By default it limits output to 256 tokens and input to 1,024; our limit is the input's length plus 50.
+- The table of positions has 2,048 rows, or `--positions`. Longer texts raise an error.
+- In int8 about one translation in ten differs: of these 60 sentences, 55 greedy translations equal ours, and 53 with
+  `translate`.
 
-Padding is never produced, as in our search: its bias is so low that its probability is 0.
+As in our search, padding is never generated: its bias is so low that its probability is 0.
 """
 
 import argparse
@@ -33,35 +33,28 @@ from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import Shortlist, VaswaniForConditionalGeneration
-from vaswani_transformer.shortlist_vaswani import FILE as SHORTLIST_FILE
+from vaswani_transformer.model.shortlist_vaswani import FILE as SHORTLIST_FILE
 
 from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import exported_folder, folder_of, import_of, load
+from .exports import checkpoint_folder, exported_folder, load, snippet
 
 
-# The largest mean difference between the log-probabilities of a quantised model and ours.
+# Largest accepted mean difference between the log-probabilities of a quantised model and ours.
 QUANTISED_TOLERANCE = 0.5
-START = """\
-```python
-import ctranslate2
-{imports}from transformers import AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+EXAMPLE = """
 translator = ctranslate2.Translator(folder)
 result = translator.translate_batch([tokenizer("TEXT").tokens()], beam_size=4{options})[0]
 tokenizer.convert_tokens_to_string(result.hypotheses[0])
-```
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--quantization", choices=ACCEPTED_MODEL_TYPES, default="float32", help="default: float32")
     parser.add_argument(
-        "--positions", type=int, default=2048, metavar="N", help="length of the longest text, in tokens (default: 2048)"
+        "--positions", type=int, default=2048, metavar="N", help="maximum length of a text, in tokens (default: 2048)"
     )
 
 
@@ -69,12 +62,13 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
     """Writes the folder `out` after comparing CTranslate2's log-probabilities with ours.
 
     Raises:
-        ConversionError: the checkpoint cannot be loaded, CTranslate2 cannot represent it, or its results differ.
+        ConversionError: the checkpoint cannot be loaded, CTranslate2 cannot represent it, or the results differ.
     """
     model, tokenizer = load(checkpoint)
     converter = VaswaniConverter(model, tokenizer, positions)
     vocabulary_map = read_vocabulary_map(checkpoint, converter)
-    start = START.format(imports=import_of(tokenizer), options=", use_vmap=True" if vocabulary_map else "")
+    example = EXAMPLE.format(options=", use_vmap=True" if vocabulary_map else "")
+    start = snippet(example, "ctranslate2", tokenizer=tokenizer)
     with exported_folder(out, checkpoint, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
         difference = max(differences(model, converter, folder))
@@ -99,15 +93,15 @@ def export(checkpoint: str, out: Path, quantization: str = "float32", positions:
 
 
 def read_vocabulary_map(checkpoint: str, converter: VaswaniConverter) -> str | None:
-    """The checkpoint's shortlist as CTranslate2's `vmap.txt`, for `use_vmap=True`; nothing where it has none.
+    """Returns the checkpoint's shortlist as CTranslate2's `vmap.txt`, for `use_vmap=True`; None if there is none.
 
-    On each line stand a source token and, after a tab, target tokens; on the first, without a source token, those that
-    any translation may hold.
+    Each line is a source token, a tab, and target tokens. The first line has no source token; its target tokens are
+    allowed in any translation.
 
     Raises:
-        ConversionError: the shortlist is damaged, or of another model.
+        ConversionError: the shortlist is damaged or belongs to another model.
     """
-    folder, config = folder_of(checkpoint), converter.model.config
+    folder, config = checkpoint_folder(checkpoint), converter.model.config
     if not (folder / SHORTLIST_FILE).is_file():
         return None
     try:
@@ -124,7 +118,7 @@ def translate(
     translator: ctranslate2.Translator, tokenizer: PreTrainedTokenizerBase, texts: list[str], beams: int = 4,
     alpha: float = 0.6, offset: float = 5,
 ) -> list[str]:  # fmt: skip
-    """Beam search, ranked by log P / ((offset + length) / (offset + 1))^alpha as our models' `generate` does."""
+    """Translates with beam search, ranked by log P / ((offset + length) / (offset + 1))^alpha like our `generate`."""
 
     def rank(hypothesis: list[str], score: float) -> float:  # of n tokens, and log P / n^alpha
         n = len(hypothesis)
@@ -143,9 +137,9 @@ def translate(
 
 @torch.no_grad()
 def differences(model: VaswaniForConditionalGeneration, converter: VaswaniConverter, folder: Path) -> list[float]:
-    """|log P of CTranslate2 - log P of ours| for the tokens of given targets, and for whole greedy translations.
+    """Returns |log P of CTranslate2 - log P of ours| for the tokens of given targets and for greedy translations.
 
-    Greedy translations are compared by their scores: of two tokens that score the same, either is right.
+    Greedy translations are compared by their scores, because of two tokens with equal scores either is right.
     """
     config = model.config
     longest = min(converter.positions, config.max_position_embeddings or converter.positions) - 2

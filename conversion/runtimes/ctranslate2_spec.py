@@ -1,4 +1,4 @@
-"""A model of ours and its tokenizer as CTranslate2 specifies models: which of its options and tensors are which."""
+"""Converts our model and tokenizer to CTranslate2's specification of models."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 from ..options import ConversionError, Options, shown
 
@@ -27,11 +27,11 @@ ACTIVATIONS = {
     "tanh": common_spec.Activation.Tanh,
     "sigmoid": common_spec.Activation.Sigmoid,
 }
-NEVER = -1e4  # a bias whose exp is 0 in every type that CTranslate2 computes in
+NEVER = -1e4  # exp of this bias is 0 in every type that CTranslate2 computes in
 
 
 class VaswaniConverter(Converter):
-    """CTranslate2's converter interface for a model of ours and its tokenizer.
+    """Implements CTranslate2's converter interface for our model and tokenizer.
 
     Raises:
         ConversionError: CTranslate2 cannot represent the model; the message names every reason.
@@ -43,9 +43,9 @@ class VaswaniConverter(Converter):
         tokenizer: PreTrainedTokenizerBase | None,
         positions: int = 2048,
     ):
-        refuse_what_it_lacks(model.config, tokenizer)
+        refuse_unsupported(model.config, tokenizer)
         self.model, self.tokenizer, self.positions = model, tokenizer, positions
-        self.source_tokens, self.target_tokens = vocabularies(tokenizer, model.config)
+        self.source_tokens, self.target_tokens = tokens_by_id(tokenizer, model.config)
 
     def _load(self) -> transformer_spec.TransformerSpec:
         model, config = self.model, self.model.config
@@ -84,13 +84,13 @@ class VaswaniConverter(Converter):
         return spec
 
     def unknown_token(self) -> str:
-        """What CTranslate2 takes an unknown token for: `<unk>`, else padding, which has no other use."""
+        """The token that CTranslate2 uses for unknown tokens: `<unk>`, else padding, which has no other use."""
         ids = [i for i in (self.model.config.pad_token_id, self.model.config.eos_token_id) if i is not None]
         candidates = [self.tokenizer.unk_token, *(self.source_tokens[i] for i in ids)]
         return next(token for token in candidates if token in self.source_tokens and token in self.target_tokens)
 
 
-def refuse_what_it_lacks(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase | None):
+def refuse_unsupported(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase | None):
     options = Options(config.to_dict(), "model")
     options.only("activation_function", *ACTIVATIONS)
     options.only("layer_norm_deviation", "biased", default="biased")
@@ -103,13 +103,13 @@ def refuse_what_it_lacks(config: VaswaniConfig, tokenizer: PreTrainedTokenizerBa
         if not isinstance(getattr(config, name), int):
             options.refuse(f"{name}={shown(getattr(config, name))} (supported: one token)")
     if tokenizer is None:
-        options.refuse("no tokenizer, from which CTranslate2's vocabulary is written")
+        options.refuse("no tokenizer (CTranslate2 needs its vocabulary)")
     if options.problems:
-        raise ConversionError.of("CTranslate2 cannot represent this model", options.problems, 99)
+        raise ConversionError.from_problems("CTranslate2 cannot represent this model", options.problems, 99)
 
 
-def vocabularies(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> tuple[list[str], list[str]]:
-    """The tokens of source and target in the order of their ids, as `tokenizer(text).tokens()` has them.
+def tokens_by_id(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> tuple[list[str], list[str]]:
+    """Returns the tokens of source and target in the order of their ids, spelled as in `tokenizer(text).tokens()`.
 
     Raises:
         ConversionError: the tokenizer has more tokens than the model.
@@ -117,11 +117,11 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> t
 
     def tokens(size: int, surfaces: dict[str, int] | None = None) -> list[str]:
         known = {i: token for token, i in tokenizer.get_vocab().items()}
-        # Tokens that a `VaswaniTokenizer` knows by their spelling in a text.
+        # Tokens that a `VaswaniTokenizer` matches by their spelling in a text.
         known |= {i: token for token, i in (surfaces or {}).items()}
         if len(known) > size or any(i >= size for i in known):
             raise ConversionError(f"The tokenizer has {len(known)} tokens, or ids beyond the model's {size}.")
-        # Rows that only fill the vocabulary up have no token.
+        # Rows that pad the vocabulary have no token.
         return [known.get(i, f"<no token {i}>") for i in range(size)]
 
     source = tokens(config.vocab_size, tokenizer.init_kwargs.get("surfaces"))
@@ -134,12 +134,12 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> t
 
 
 def stack_spec(kind: type, stack: nn.Module, norm_position: str):
-    """An empty encoder or decoder with the sizes of the stack."""
+    """Builds an empty encoder or decoder of the stack's size."""
     attention = stack.layers[0].self_attn
     spec = kind(
         len(stack.layers),
         attention.num_heads,
-        pre_norm=not isinstance(stack.norm, nn.Identity),  # so that there is a final norm to set
+        pre_norm=not isinstance(stack.norm, nn.Identity),  # creates a final norm, which is set below
         activation=ACTIVATIONS[stack.config.activation_function],
         head_dim=attention.d_k,
     )
@@ -150,7 +150,7 @@ def stack_spec(kind: type, stack: nn.Module, norm_position: str):
 
 
 def position_table(embedding: nn.Module, rows: int) -> torch.Tensor:
-    """What is added to scaled embeddings at each position, [rows, D]; learned positions have a number of their own."""
+    """The positions [rows, D] added to scaled embeddings; learned positions determine the number of rows."""
     config = embedding.config
     if config.position_encoding == "learned":
         table = embedding.positions.weight[config.position_offset :]

@@ -1,4 +1,4 @@
-"""What the exporters share: reading a checkpoint of ours, and writing a folder completely or not at all."""
+"""Common code of the exporters: loads our checkpoints and writes folders completely or not at all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,25 +11,36 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.catalogue import resolve, split_revision
-from vaswani_transformer.files import whole_folder
 from vaswani_transformer.hub import look_on_hub
 from vaswani_transformer.loading import config_problem
+from vaswani_transformer.system.files import whole_folder
 
 from ..files.folders import check_new
-from ..files.text import one_line, read_json, read_text
+from ..files.text import one_line, read_json_object, read_text
 from ..hub.card import exported_card
 from ..options import ConversionError, shown
 
 
-def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase | None]:
-    """The model in float32 and evaluation mode, and its tokenizer if it has one. `checkpoint` is as `resolve` takes it.
+SNIPPET = """\
+```python
+{imports}from transformers import {classes}
 
-    No code of the checkpoint runs: neither is anybody asked whether it may.
+folder = "PATH OF THIS FOLDER"
+tokenizer = AutoTokenizer.from_pretrained(folder)
+{code}
+```
+"""
+
+
+def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase | None]:
+    """Loads a checkpoint: the model in float32 and evaluation mode, and its tokenizer, or None if there is none.
+
+    `checkpoint` is an included checkpoint, a folder or a Hub id. Code in the checkpoint never runs.
 
     Raises:
-        ConversionError: it does not exist, is another kind of model, lacks weights, or is damaged.
+        ConversionError: it does not exist, is damaged, is another kind of model, or weights are missing.
     """
-    folder = folder_of(checkpoint)
+    folder = checkpoint_folder(checkpoint)
     check_kind(folder, checkpoint)
     try:
         model, report = VaswaniForConditionalGeneration.from_pretrained(
@@ -37,10 +48,10 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
         )
     except StrictDataclassError as error:
         raise ConversionError(f"{checkpoint}/config.json: {config_problem(error)}") from error
-    except Exception as error:  # a damaged file can lead to almost any error
-        raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from error
+    except Exception as error:  # damaged files raise errors of many kinds
+        raise ConversionError(f"Cannot load {checkpoint}: {one_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
-        raise ConversionError.of(f"{checkpoint} lacks weights", missing)
+        raise ConversionError.from_problems(f"Weights are missing in {checkpoint}", missing)
     if getattr(model, "is_quantized", False):
         model = model.dequantize(torch.float32)
     if not (folder / "tokenizer_config.json").is_file():
@@ -48,25 +59,25 @@ def load(checkpoint: str, **settings) -> tuple[VaswaniForConditionalGeneration, 
     try:
         return model.eval(), AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
-        raise ConversionError(f"The tokenizer of {checkpoint} cannot be loaded: {one_line(error)}") from error
+        raise ConversionError(f"Cannot load the tokenizer of {checkpoint}: {one_line(error)}") from error
 
 
 def check_kind(folder: Path, checkpoint: str):
-    """Checks the kind of model before transformers reads the folder, which may ask for code of its own.
+    """Checks the kind of model before transformers loads the folder, whose config.json may request custom code.
 
     Raises:
-        ConversionError: it is not a model of ours.
+        ConversionError: it is not a Vaswani model.
     """
     try:
-        kind = read_json(folder / "config.json").get("model_type")
+        kind = read_json_object(folder / "config.json").get("model_type")
     except (OSError, ConversionError) as error:
-        raise ConversionError(f"{checkpoint} cannot be loaded: {one_line(error)}") from None
+        raise ConversionError(f"Cannot load {checkpoint}: {one_line(error)}") from None
     if kind != VaswaniForConditionalGeneration.config_class.model_type:
-        raise ConversionError(f"{checkpoint} is a {shown(kind)} model, not a vaswani one: convert it first.")
+        raise ConversionError(f"{checkpoint} is a {shown(kind)} model, not a vaswani model. Convert it first.")
 
 
-def folder_of(checkpoint: str) -> Path:
-    """The folder of a checkpoint; of a Hub id, where it was downloaded to.
+def checkpoint_folder(checkpoint: str) -> Path:
+    """Returns the folder of a checkpoint; a Hub repository is downloaded.
 
     Raises:
         ConversionError: it does not exist.
@@ -76,7 +87,7 @@ def folder_of(checkpoint: str) -> Path:
         look_on_hub(source)
         name, revision = split_revision(source)
         return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
-    except Exception as error:  # the client lets errors of the libraries below it through
+    except Exception as error:  # huggingface_hub also raises errors of its HTTP client
         raise ConversionError(one_line(error)) from error
 
 
@@ -84,10 +95,10 @@ def folder_of(checkpoint: str) -> Path:
 def exported_folder(
     out: Path, checkpoint: str, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
 ) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` when the block ends without an error.
+    """Yields a folder to fill, which becomes `out` if the block ends without an error.
 
-    The tokenizer is saved beside the model. The card, which names the licence, comes along with `start` as the way to
-    load the folder with `library`.
+    Saves the tokenizer and the card, with `start` as its section on getting started and `library` as its library. The
+    card keeps the licence.
 
     Raises:
         ConversionError: `out` exists and is not an empty folder.
@@ -97,12 +108,19 @@ def exported_folder(
         yield folder
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
-        card = folder_of(checkpoint) / "README.md"
+        card = checkpoint_folder(checkpoint) / "README.md"
         if card.is_file():
             (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
 
 
-def import_of(tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """The line that a snippet needs before AutoTokenizer can load a tokenizer of ours."""
-    ours = isinstance(tokenizer, VaswaniTokenizer)
-    return "import vaswani_transformer  # its tokenizer\n" if ours else ""
+def snippet(code: str, *modules: str, tokenizer: PreTrainedTokenizerBase | None = None, also: str = "") -> str:
+    """Returns a Python block for a card: it imports `modules`, loads the folder's tokenizer and runs `code`.
+
+    `also` names another class to import from transformers. For a VaswaniTokenizer, the block imports our package.
+    """
+    if isinstance(tokenizer, VaswaniTokenizer):
+        modules = (*modules, "vaswani_transformer  # its tokenizer")
+    classes = ", ".join(filter(None, [also, "AutoTokenizer"]))
+    return SNIPPET.format(
+        imports="".join(f"import {module}\n" for module in modules), classes=classes, code=code.strip()
+    )

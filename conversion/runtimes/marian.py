@@ -1,14 +1,14 @@
-"""Writes a checkpoint of ours as one for transformers' MarianMTModel, which needs no code of ours.
+"""Exports a checkpoint to transformers' MarianMTModel, which runs without this package.
 
-    python -m conversion to-marian CHECKPOINT OUT
+    vaswani convert to-marian CHECKPOINT OUT
 
-MarianMTModel is one variant of the paper's model: sines and cosines in halves with frequencies 10000^(-i / (d/2)), a
-LayerNorm with eps 1e-5 after each sub-layer and none after the stacks, biases in all projections (a checkpoint without
-them gets zeros). Models that came from it, by `hf-marian`, are of this kind. Those trained with our default
-configuration, the shipped ones among them, are not, and are refused: positions and eps are the authors'.
+MarianMTModel supports one variant of the paper's model: all sines before all cosines with frequencies
+10000^(-i / (d/2)), a LayerNorm with eps 1e-5 after each sub-layer and none after the stacks, and biases in all
+projections (missing ones become zeros). Models converted by `hf-marian` are of this kind. Models with our default
+configuration, including the included checkpoints, are refused, because their positions and eps are the authors'.
 
-A tokenizer of SentencePiece unigram models becomes a MarianTokenizer. Others stay a tokenizer.json, which AutoTokenizer
-reads.
+A tokenizer of SentencePiece unigram models becomes a MarianTokenizer. Other tokenizers stay a tokenizer.json, which
+AutoTokenizer loads.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from ..options import ConversionError, Options
 from ..parity.models import compare_models
 from ..toolkits.hf_marian import WEIGHTS
-from .exports import exported_folder, load
+from .exports import exported_folder, load, snippet
 from .marian_tokenizer import write_tokenizer
 
 
@@ -38,47 +38,42 @@ ONLY = {
     "source_space_embedding": False,
     "scale_attention": True,
 }
-START = """\
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+EXAMPLE = """
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 ids = model.generate(**tokenizer("TEXT", return_tensors="pt"))
 tokenizer.decode(ids[0], skip_special_tokens=True)
-```
 """
 
 
 def export(checkpoint: str, out: Path):
-    """Writes the folder `out` after comparing what transformers computes from it with our model.
+    """Writes the folder `out` after comparing the results of transformers with our model's.
 
     Raises:
-        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot represent it, or its results differ.
+        ConversionError: the checkpoint cannot be loaded, MarianMTModel cannot represent it, or the results differ.
     """
     model, tokenizer = load(checkpoint)
     config = marian_config(model)
     reference = MarianMTModel(config)
     reference.load_state_dict(marian_weights(model), strict=False)  # positions are computed
     reference.generation_config = marian_generation(model)
-    with exported_folder(out, checkpoint, START, "transformers") as folder:
+    start = snippet(EXAMPLE, also="AutoModelForSeq2SeqLM")
+    with exported_folder(out, checkpoint, start, "transformers") as folder:
         reference.save_pretrained(folder)
         reference = MarianMTModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
         parity = compare_models(model, reference, f"transformers {transformers_version} MarianMTModel")
         if not parity.holds:
-            raise ConversionError(f"The exported model is not the same; nothing was written: {parity}.")
+            raise ConversionError(f"The exported model differs from ours; nothing was written: {parity}.")
         if tokenizer is not None and not write_tokenizer(tokenizer, folder):
             tokenizer.save_pretrained(folder)
-            print("MarianTokenizer cannot represent this tokenizer; keeping tokenizer.json (AutoTokenizer reads it).")
+            print("MarianTokenizer cannot represent this tokenizer; keeping tokenizer.json, which AutoTokenizer loads.")
     print(parity)
 
 
 def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
-    """MarianMTModel's configuration.
+    """Returns MarianMTModel's configuration.
 
     Raises:
-        ConversionError: it cannot represent this model; all reasons are named.
+        ConversionError: it cannot represent this model; the message names all reasons.
     """
     ours = model.config
     options = Options(ours.to_dict(), "Vaswani")
@@ -93,9 +88,9 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     if ours.pad_token_id is None:
         options.refuse("no pad_token_id (supported: one)")
     elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
-        options.refuse("zero_pad_embedding=True, while the padding row, which the softmax shares, is not zero")
+        options.refuse("zero_pad_embedding=True, although the padding row, which the softmax shares, is not zero")
     if options.problems:
-        raise ConversionError.of("MarianMTModel cannot represent this model", options.problems, 99)
+        raise ConversionError.from_problems("MarianMTModel cannot represent this model", options.problems, 99)
     return MarianConfig(
         vocab_size=ours.vocab_size,
         decoder_vocab_size=ours.decoder_vocab_size,
@@ -127,7 +122,7 @@ def pad_row_is_zero(model: VaswaniForConditionalGeneration) -> bool:
 
 
 def marian_weights(model: VaswaniForConditionalGeneration) -> dict[str, torch.Tensor]:
-    """Our weights under MarianMTModel's names, with zeros for biases that ours lacks."""
+    """Returns our weights under MarianMTModel's names, with zeros for missing biases."""
     config = model.config
     complete = VaswaniConfig(
         **{**config.to_dict(), "attention_bias": True, "feed_forward_bias": True, "softmax_bias": True}
@@ -136,7 +131,7 @@ def marian_weights(model: VaswaniForConditionalGeneration) -> dict[str, torch.Te
         name: torch.zeros_like(x) for name, x in VaswaniForConditionalGeneration(complete).state_dict().items()
     } | model.state_dict()
     pad = config.pad_token_id
-    if config.zero_pad_embedding:  # the row counts as zero; in a tied matrix it is zero already
+    if config.zero_pad_embedding:  # our model treats the row as zero; in a tied matrix it is zero already
         for stack in ("encoder", "decoder"):
             name = f"model.{stack}.embed_tokens.weight"
             weights[name] = weights[name].clone()
@@ -149,7 +144,7 @@ def marian_weights(model: VaswaniForConditionalGeneration) -> dict[str, torch.Te
 
 
 def marian_generation(model: VaswaniForConditionalGeneration) -> GenerationConfig:
-    """Our search settings, without the paper's length penalty, which transformers does not have."""
+    """Returns our search settings without the paper's length penalty, which transformers does not support."""
     settings = model.generation_config.to_diff_dict()
     offset = settings.pop("length_penalty_offset", 5)
     if offset:

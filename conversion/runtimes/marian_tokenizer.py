@@ -1,4 +1,4 @@
-"""Writes a tokenizer of SentencePiece unigram models as a MarianTokenizer."""
+"""Converts a tokenizer of SentencePiece unigram models to a MarianTokenizer."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from ..toolkits.hf_marian import spelling
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
-    """Writes it as a MarianTokenizer; False, and nothing written, if that cannot represent it."""
+    """Writes a MarianTokenizer; returns False and writes nothing if it cannot represent the tokenizer."""
     if not is_sentencepiece_available():
         return False
     settings = tokenizer.init_kwargs
@@ -25,7 +25,7 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
     if None in models or any(name.startswith("moses") or name == "escape" for name in settings):
         return False
     ids = [
-        vocabulary(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
+        known_ids(side, settings.get(f"{prefix}known_tokens")) for side, prefix in ((source, ""), (target, "target_"))
     ]
     if not {tokenizer.eos_token, tokenizer.unk_token, tokenizer.pad_token} <= ids[0].keys() & ids[1].keys():
         return False
@@ -47,14 +47,14 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> bool:
     return True
 
 
-def vocabulary(side: Tokenizer, known: int | None) -> dict[str, int]:
-    """The ids that the model knows. Tokens that are not pieces begin with a space; see `segmentation.sentencepiece`."""
+def known_ids(side: Tokenizer, known: int | None) -> dict[str, int]:
+    """Returns the ids that the model knows. Tokens that are not pieces start with a space; see `segmentation`."""
     ids = sorted(side.get_vocab().items(), key=lambda item: item[1])
     return {token.removeprefix(" "): i for token, i in ids if known is None or i < known}
 
 
 def sentencepiece_model(side: Tokenizer) -> bytes | None:
-    """The SentencePiece unigram model of a side; None if it is of another kind."""
+    """Returns the SentencePiece unigram model of a side; None if it is of another kind."""
     from sentencepiece import sentencepiece_model_pb2
 
     settings = json.loads(side.to_str())

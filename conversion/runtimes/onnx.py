@@ -1,8 +1,8 @@
-"""Writes a checkpoint of ours as ONNX, in float32, with the files and names of optimum's `ORTModelForSeq2SeqLM`.
+"""Exports a checkpoint to ONNX, in float32, with the files and names of optimum's `ORTModelForSeq2SeqLM`.
 
-    python -m conversion to-onnx mini-en-de OUT
+    vaswani convert to-onnx mini-en-de OUT
 
-The card in OUT shows a loop with onnxruntime alone. A faster one, for batches, with keys and values of earlier steps:
+The card in OUT shows a loop that needs only onnxruntime. A faster one, with batches and cached keys and values:
 
     from conversion.runtimes.onnx import greedy
 
@@ -11,7 +11,7 @@ The card in OUT shows a loop with onnxruntime alone. A faster one, for batches, 
     ids = greedy(Path("OUT"), inputs["input_ids"], inputs["attention_mask"], max_new_tokens=60)
     tokenizer.batch_decode(ids, skip_special_tokens=True)
 
-B sentences, S source tokens, T target tokens, P target tokens before them, H heads of width K, N a layer's number:
+B sentences, S source tokens, T target tokens, P previous target tokens, H heads of width K, layer number N:
 
 - encoder_model.onnx: input_ids [B, S], attention_mask [B, S] -> last_hidden_state [B, S, D]
 - decoder_model.onnx, the first step: input_ids [B, T], encoder_attention_mask [B, S], encoder_hidden_states [B, S, D]
@@ -20,11 +20,10 @@ B sentences, S source tokens, T target tokens, P target tokens before them, H he
   past_key_values.N.decoder.key and .value [B, H, P, K], past_key_values.N.encoder.key and .value [B, H, S, K]
   -> logits [B, 1, V], present.N.decoder.key and .value [B, H, P + 1, K]
 
-Ids and masks are int64, masks 1 for tokens and 0 for padding, which is on the right. The target begins with
+Ids and masks are int64. Masks are 1 for tokens and 0 for padding on the right. The target starts with
 `decoder_start_token_id`. config.json, generation_config.json and the tokenizer are in the same folder.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -34,23 +33,17 @@ from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.remote_code import NAMES_OF_CODE
+from vaswani_transformer.system.files import read_json, write_json
 
 from ..options import ConversionError, Options
 from ..parity.samples import padded, sample_ids
 from ..parity.scores import TOLERANCE
-from .exports import exported_folder, import_of, load
+from .exports import exported_folder, load, snippet
 from .onnx_graphs import DECODER, DECODER_WITH_PAST, ENCODER, write_graphs
 
 
-SHORTEST = 12
-START = """\
-```python
-import numpy as np
-import onnxruntime
-{imports}from transformers import AutoTokenizer
-
-folder = "PATH OF THIS FOLDER"
-tokenizer = AutoTokenizer.from_pretrained(folder)
+MIN_POSITIONS = 12
+EXAMPLE = """
 encoder, decoder = (onnxruntime.InferenceSession(f"{{folder}}/{{name}}_model.onnx") for name in ("encoder", "decoder"))
 
 ids = np.array([tokenizer("TEXT").input_ids])
@@ -65,24 +58,23 @@ while target.shape[1] < {longest} and (target.shape[1] == 1 or target[0, -1] not
     logits[{never}] = -np.inf
     target = np.append(target, [[logits.argmax()]], axis=1)
 tokenizer.decode(target[0, 1:], skip_special_tokens=True)
-```
 """
 
 
 def export(checkpoint: str, out: Path):
-    """Writes the folder `out` after comparing what onnxruntime computes with our model.
+    """Writes the folder `out` after comparing the results of onnxruntime with our model's.
 
     Raises:
         ConversionError: the checkpoint cannot be loaded or exported, or the results differ.
     """
     model, tokenizer = load(checkpoint, attn_implementation="eager")
-    refuse_what_it_lacks(model.config)
+    refuse_unsupported(model.config)
     with exported_folder(out, checkpoint, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
         write_graphs(model, folder)
         settings = model.config.to_diff_dict()
-        for name in NAMES_OF_CODE:  # which is not in this folder
+        for name in NAMES_OF_CODE:  # the code is not in this folder
             settings.pop(name, None)
-        (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / "config.json", settings)
         model.generation_config.save_pretrained(folder)
         difference = largest_difference(model, folder)
         if not difference < TOLERANCE:
@@ -93,31 +85,32 @@ def export(checkpoint: str, out: Path):
 
 
 def start(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """The card's loop; it needs a tokenizer. Its length is limited as positions are."""
+    """Returns the loop for the card, if there is a tokenizer. The number of positions limits its length."""
     if tokenizer is None:
-        return "There is no tokenizer. The names and shapes of inputs and outputs are those of optimum."
+        return "This model has no tokenizer. Inputs and outputs have the names and shapes of optimum."
     config, generation = model.config, model.generation_config
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     longest = 256
     if config.position_encoding == "learned":
         longest = min(longest, config.max_position_embeddings - config.position_offset)
     never = [i for i in (config.pad_token_id, *(generation.suppress_tokens or [])) if i is not None]
-    settings = dict(start=config.decoder_start_token_id, ends=ends, never=never, longest=longest)
-    return START.format(imports=import_of(tokenizer), **settings)
+    example = EXAMPLE.format(start=config.decoder_start_token_id, ends=ends, never=never, longest=longest)
+    return snippet(example, "numpy as np", "onnxruntime", tokenizer=tokenizer)
 
 
-def refuse_what_it_lacks(config: VaswaniConfig):
+def refuse_unsupported(config: VaswaniConfig):
     options = Options(config.to_dict(), "model")
     if config.decoder_start_token_id is None:
         options.refuse("decoder_start_token_id=None (supported: one token)")
-    if config.position_encoding == "learned" and config.max_position_embeddings - config.position_offset < SHORTEST:
-        options.refuse(f"positions for fewer than {SHORTEST} tokens, which the export is compared with")
+    learned = config.position_encoding == "learned"
+    if learned and config.max_position_embeddings - config.position_offset < MIN_POSITIONS:
+        options.refuse(f"positions for fewer than {MIN_POSITIONS} tokens (the comparison needs {MIN_POSITIONS})")
     if options.problems:
-        raise ConversionError.of("This model cannot be exported to ONNX", options.problems, 99)
+        raise ConversionError.from_problems("This model cannot be exported to ONNX", options.problems, 99)
 
 
 def sessions(folder: Path) -> list[onnxruntime.InferenceSession]:
-    """Encoder, decoder and decoder with past, run on as many threads as torch."""
+    """Opens encoder, decoder and decoder with past, with as many threads as torch uses."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
@@ -128,7 +121,7 @@ def sessions(folder: Path) -> list[onnxruntime.InferenceSession]:
 
 
 def logits_of_steps(folder: Path, input_ids: np.ndarray, attention_mask: np.ndarray, begin: np.ndarray):
-    """Generates logits [B, T, V] after the tokens `begin` [B, T], then [B, 1, V] after each [B, 1] sent to it."""
+    """Yields logits [B, T, V] for the tokens `begin` [B, T], then [B, 1, V] for each [B, 1] sent to it."""
     encoder, decoder, decoder_with_past = sessions(folder)
     hidden_states = encoder.run(None, {"input_ids": input_ids, "attention_mask": attention_mask})[0]
     inputs = {"input_ids": begin, "encoder_attention_mask": attention_mask, "encoder_hidden_states": hidden_states}
@@ -143,13 +136,13 @@ def logits_of_steps(folder: Path, input_ids: np.ndarray, attention_mask: np.ndar
 
 
 def greedy(folder: Path, input_ids: np.ndarray, attention_mask: np.ndarray, max_new_tokens: int) -> np.ndarray:
-    """Greedy search: sources and their mask [B, S], int64 -> translations [B, T], padded (with 0) after `</s>`.
+    """Runs greedy search: sources and mask [B, S], int64 -> translations [B, T], padded (default: 0) after `</s>`.
 
-    Of generation_config.json it obeys `suppress_tokens` and `min_new_tokens`.
+    Uses `suppress_tokens` and `min_new_tokens` of generation_config.json.
     """
-    config = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "generation_config.json")
     pad, end = config.get("pad_token_id"), config.get("eos_token_id")
-    end = [] if end is None else end  # a list where several tokens end a text
+    end = [] if end is None else end  # a list if several tokens end a text
     never = [i for i in (pad, *(config.get("suppress_tokens") or [])) if i is not None]
     steps = logits_of_steps(
         folder, input_ids, attention_mask, np.full((len(input_ids), 1), config["decoder_start_token_id"])
@@ -169,7 +162,7 @@ def greedy(folder: Path, input_ids: np.ndarray, attention_mask: np.ndarray, max_
 
 @torch.no_grad()
 def largest_difference(model: VaswaniForConditionalGeneration, folder: Path) -> float:
-    """Between the logits of onnxruntime and ours, in batches of one and several, one of them begun with four tokens."""
+    """Returns the largest difference of logits: batches of one and several, with one and four initial tokens."""
     config, worst = model.config, 0.0
     for lengths, begun in (((7,), 1), ((1, 5, 11), 1), ((6, 2), 4)):
         input_ids, mask = padded(sample_ids(config, lengths, config.vocab_size), config.pad_token_id)

@@ -1,17 +1,17 @@
-"""The tokenizer of a converted model: the original's segmentation with the original's ids.
+"""Builds tokenizers that segment texts like the original's, with the original's ids.
 
     subword_nmt(codes, source, target)           codes of subword-nmt or fastBPE with a toolkit's vocabulary
     sentencepiece(model, source, target)         SentencePiece models with a toolkit's vocabulary
     t2t_subwords(source, target)                 tensor2tensor's vocabulary files
     words(source, target)                        words between spaces
     characters(source, target)                   characters
-    choose(source, target, codes, spm)           the first of these that the files at hand allow
+    choose(source, target, codes, spm)           the first of these whose files are available
 
-`fairseq.py`, `joeynmt.py`, `marian.py`, `opennmt.py` and `tensor2tensor.py` are named after toolkits: what each records
-about its segmentation, and where its files are.
+`fairseq.py`, `joeynmt.py`, `marian.py`, `opennmt.py` and `tensor2tensor.py` know what each toolkit records about its
+segmentation and where its files are.
 
-(transformers can convert a SentencePiece model, too, but not with another vocabulary, nor exactly: what is written here
-is compared with the original tools by tests.)
+transformers also converts SentencePiece models, but not exactly, and not with another vocabulary. Tests compare the
+tokenizers built here with the original tools.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from .byte_pairs import subword_nmt
 from .sentencepiece import sentencepiece
 from .tensor2tensor import t2t_subwords, t2t_vocabulary
 from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary
-from .words import characters, mark_of, words
+from .words import characters, separator_mark, words
 
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def add_segmentation_files(parser: argparse.ArgumentParser, each_side: bool = False):
-    """Options for the files that segment texts; if `each_side`, one for both sides or two."""
+    """Adds options for segmentation files; with `each_side`, one file or two (source and target)."""
     many, sides = ({"nargs": "+"}, " of source and target, or one for both") if each_side else ({}, "")
     for name, what in (("--codes", "byte-pair codes, of subword-nmt or fastBPE"), ("--spm", "SentencePiece model")):
         parser.add_argument(
@@ -60,10 +60,10 @@ def choose(
     only_in_vocabulary: bool = False,
     **settings,
 ) -> ConvertedTokenizer:
-    """By byte-pair codes, else by a SentencePiece model, else words, which then must come in the vocabulary's pieces.
+    """Uses byte-pair codes, else a SentencePiece model, else words; texts must then be segmented already.
 
-    `separator` is subword-nmt's, where it is not `@@`. `advice` says how to have texts segmented here; unset, it names
-    the option for what the source's vocabulary looks like.
+    `separator` is subword-nmt's, if not `@@`. `advice` tells the user how to add a segmentation; by default it names
+    the option that fits the source vocabulary.
 
     Raises:
         ConversionError: a file is of another kind, or the special ids of the two sides differ.
@@ -75,11 +75,11 @@ def choose(
         )
     if spm is not None:
         return sentencepiece(spm, source, target, only_in_vocabulary=only_in_vocabulary, **settings)
-    # Each side is joined by the mark of its own vocabulary.
-    marks = mark_of(source, separator or "@@"), mark_of(target, separator or "@@")
+    # Each side joins pieces by the mark of its vocabulary.
+    marks = separator_mark(source, separator or "@@"), separator_mark(target, separator or "@@")
     tokenizer = words(source, target, separator=marks, **settings)
     if any(marks):
         option = "--spm" if SPACE in marks else "--codes"
-        advice = advice or f"Pass {option} FILE to segment it here."
+        advice = advice or f"Pass {option} FILE to include the segmentation."
         tokenizer.differences = [f"Input must already be segmented. {advice}"]
     return tokenizer

@@ -1,4 +1,4 @@
-"""Byte-pair codes: subword-nmt's files of version 0.1 and 0.2, and fastBPE's."""
+"""Byte-pair codes in the formats of subword-nmt (0.1 and 0.2) and fastBPE."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from ..files.text import read_lines
 from ..options import ConversionError
-from .vocabulary import ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, misfit
+from .vocabulary import ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
 
 
 def subword_nmt(
@@ -23,11 +23,11 @@ def subword_nmt(
     lowercase: bool = False,
     moses: MosesSettings | None = None,
 ) -> ConvertedTokenizer:
-    """Byte-pair codes of subword-nmt or fastBPE, with a vocabulary of pieces like `ab@@`.
+    """Builds a tokenizer from byte-pair codes and a vocabulary of pieces like `ab@@`.
 
-    `codes` may be two files, for source and target. Without `target` both sides share the vocabulary. `version` is for
-    files that do not name theirs. `only_in_vocabulary` is subword-nmt's `--vocabulary`, which undoes merges that give
-    unknown pieces.
+    `codes` may be two files, for source and target. Without `target` both sides share the vocabulary. `version` is the
+    default for files without a version. `only_in_vocabulary` is subword-nmt's `--vocabulary`, which undoes merges that
+    result in unknown pieces.
 
     Raises:
         ConversionError: a file does not contain codes, or the special ids of the two sides differ.
@@ -39,7 +39,7 @@ def subword_nmt(
         if odd := out_of_order(merges.pairs):
             differences.append(
                 f"In words that repeat a syllable, such as {odd[0]!r}, {len(odd)} of the {len(merges.pairs)} merges in "
-                f"{path.name} may be applied in another order than by subword-nmt."
+                f"{path.name} may be applied in a different order from subword-nmt."
             )
         if late := ends_late(merges):
             differences.append(
@@ -48,21 +48,23 @@ def subword_nmt(
             )
         built = byte_pairs(merges, vocabulary, separator, lowercase)
         end = SYMBOL_OF_END if merges.end_is_symbol else END_OF_WORD
-        differences.extend(misfit(path, built, {(a + b).replace(END_OF_WORD, end) for a, b in merges.pairs}))
+        differences.extend(
+            vocabulary_mismatch(path, built, {(a + b).replace(END_OF_WORD, end) for a, b in merges.pairs})
+        )
         if moses is None:
             differences.append(
-                "White space other than spaces and line ends is an unknown piece at the end of a word; toolkits drop "
-                "it."
+                "White space other than spaces and newlines becomes an unknown piece at the end of a word; toolkits "
+                "drop it."
             )
             if any(character.isspace() for pair in merges.pairs for character in "".join(pair)):
                 differences.append(
-                    f"{path.name} has merges that contain white space: they give an unknown piece, which toolkits "
+                    f"{path.name} has merges that contain white space: they result in an unknown piece, which toolkits "
                     "split once more."
                 )
         if only_in_vocabulary and not built.complete:
             differences.append(
-                f"Where a merge of {path.name} gives a piece outside the vocabulary, subword-nmt undoes it; here the "
-                "piece is unknown."
+                f"Where a merge of {path.name} results in a piece outside the vocabulary, subword-nmt undoes it; here "
+                "the piece is unknown."
             )
         return built
 
@@ -71,8 +73,8 @@ def subword_nmt(
 
 @dataclass(frozen=True)
 class Codes:
-    pairs: list[tuple[str, str]]  # merges, the most frequent first
-    end_is_symbol: bool  # version 0.1: the end of a word is a symbol of its own, not a mark on the last character
+    pairs: list[tuple[str, str]]  # merges, most frequent first
+    end_is_symbol: bool  # version 0.1: the end of a word is a separate symbol, not a mark on the last character
 
 
 END_OF_WORD = "</w>"
@@ -81,33 +83,35 @@ NO_BREAK_SPACE = "\u00a0"
 
 
 def read_codes(path: Path, version: str | None = None) -> Codes:
-    """The merges in a file of subword-nmt, or of fastBPE, whose lines also have a count.
+    """Reads the merges in a file of subword-nmt or fastBPE; lines of the latter also have a count.
 
     Raises:
-        ConversionError: the file contains something else.
+        ConversionError: the file contains anything else.
     """
     lines = read_lines(path)
     while lines and not lines[-1]:
         lines.pop()
     first = 1
     if not lines:
-        raise ConversionError(f"{path} does not contain byte-pair codes: it is empty.")
+        raise ConversionError(f"{path} does not contain byte-pair codes: the file is empty.")
     if lines[0].startswith("#version:"):
         version, first = lines.pop(0).removeprefix("#version:").strip(), 2
     rows = [line.strip("\r\n ").split(" ") for line in lines]
     if wrong := [i for i, row in enumerate(rows, first) if len(row) not in (2, 3)]:
-        raise ConversionError(f"{path} does not contain byte-pair codes: line {wrong[0]} is not two pieces.")
+        raise ConversionError(f"{path} does not contain byte-pair codes: line {wrong[0]} is not a pair of pieces.")
     fast = all(len(row) == 3 for row in rows)
     version = version or ("0.2" if fast else "0.1")
     if version not in ("0.1", "0.2"):
-        raise ConversionError(f"{path} has version {version!r} of subword-nmt's format (supported: 0.1, 0.2).")
+        raise ConversionError(
+            f"Unsupported version {version!r} of subword-nmt's format in {path} (supported: 0.1, 0.2)."
+        )
     return Codes(list(dict.fromkeys((row[0], row[1]) for row in rows)), version == "0.1")
 
 
 def out_of_order(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Words in which merging the first of two equal pairs makes a better merge possible before the second pair's turn.
+    """Finds words in which merging the first of two equal pairs enables a better merge before the second pair's turn.
 
-    subword-nmt merges all equal pairs at once; tokenizers always applies the best merge of the moment.
+    subword-nmt merges all equal pairs at once; tokenizers always applies the best merge available.
     """
     following: dict[str, list[tuple[str, int]]] = {}
     for rank, (left, right) in enumerate(pairs):
@@ -121,7 +125,7 @@ def out_of_order(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def ends_late(codes: Codes) -> list[str]:
-    """Pieces of version 0.1 that get the end of the word only after all merges, though further merges begin with it."""
+    """Finds pieces of version 0.1 that are joined with the end symbol only after all merges, though merges use it."""
     if not codes.end_is_symbol:
         return []
     pairs = set(codes.pairs)
@@ -132,12 +136,12 @@ def ends_late(codes: Codes) -> list[str]:
 
 
 def byte_pairs(codes: Codes, vocabulary: Vocabulary, separator: str, lowercase: bool) -> Side:
-    """The tokenizer of one side. It calls `ab@@` `ab`, and `ab`, which ends a word, `ab</w>`.
+    """Builds the tokenizer of one side. It renames `ab@@` to `ab`, and `ab`, which ends a word, to `ab</w>`.
 
-    A no-break space or tab inside a word is a piece for subword-nmt. Toolkits split at white space, so that they see
-    only the separator of that piece.
+    subword-nmt treats a no-break space or tab inside a word as a piece. Toolkits split at white space, so they see only
+    the separator of that piece.
     """
-    # In version 0.1 the end is a character of every word; here one from Unicode's private area.
+    # In version 0.1 the end is a character of every word; here, one of Unicode's private use area.
     end = SYMBOL_OF_END if codes.end_is_symbol else END_OF_WORD
     unk = None if vocabulary.unk is None else vocabulary.tokens[vocabulary.unk]
 
@@ -151,13 +155,15 @@ def byte_pairs(codes: Codes, vocabulary: Vocabulary, separator: str, lowercase: 
     if codes.end_is_symbol:
         special = {vocabulary.tokens[i] for i in vocabulary.special.values()} - {unk}
         merges = with_ends(merges, [name for name in names if name not in special], end)
-    # Whatever merges pass through must have an id, though the model may not know it.
+    # Intermediate results of merges need an id, even if the model does not know them.
     for piece in (piece for a, b in merges for piece in (a, b, a + b)):
         names.setdefault(piece, len(names))
     suffix = {} if codes.end_is_symbol else {"end_of_word_suffix": end}
     tokenizer = Tokenizer(models.BPE(vocab=names, merges=merges, unk_token=unk, **suffix))
     keeps_spaces = separator in vocabulary.tokens
-    tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + normalizing(codes.end_is_symbol, keeps_spaces))
+    tokenizer.normalizer = normalizers.Sequence(
+        lower(lowercase) + byte_pair_normalizers(codes.end_is_symbol, keeps_spaces)
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[ \r\n]+"), "removed")
     steps = [decoders.Replace(Regex(f"{re.escape(end)}\\z"), " "), decoders.Fuse(), decoders.Replace(Regex(r" \z"), "")]
     if keeps_spaces:
@@ -167,20 +173,20 @@ def byte_pairs(codes: Codes, vocabulary: Vocabulary, separator: str, lowercase: 
 
 
 def with_ends(merges: list[tuple[str, str]], names: list[str], end: str) -> list[tuple[str, str]]:
-    """The merges of version 0.1, and after them those by which whatever is left of a word gets the end."""
+    """Extends the merges of version 0.1 by those that join any last piece of a word with the end symbol."""
     pieces = names + [piece for pair in merges for piece in pair] + [a + b for a, b in merges]
     pieces += [name[0] for name in pieces if len(name) == 2 and name[1] == end]
     ends = [(piece, end) for piece in pieces if not piece.endswith(end)]
     return list(dict.fromkeys(merges + ends))
 
 
-def normalizing(end_is_symbol: bool, keeps_spaces: bool) -> list:
-    """Removes words of other white space only, and writes the end of version 0.1 after each word."""
+def byte_pair_normalizers(end_is_symbol: bool, keeps_spaces: bool) -> list:
+    """Removes words that consist of other white space, and appends version 0.1's end symbol to each word."""
     letter, space = r"[^ \r\n]", r"[ \r\n]"
     steps = [normalizers.Replace(Regex(rf"(?<!{letter})\s+(?!{letter})"), " ")]
     if keeps_spaces:
         steps.append(normalizers.Replace(Regex(r"[^\S \r\n]"), NO_BREAK_SPACE))
     if end_is_symbol:
-        steps.append(normalizers.Replace(SYMBOL_OF_END, "\ue001"))  # a text may hold the character
+        steps.append(normalizers.Replace(SYMBOL_OF_END, "\ue001"))  # the text may contain the character
         steps.append(normalizers.Replace(Regex(rf"(?<={letter})(?={space}|\z)"), SYMBOL_OF_END))
     return steps

@@ -1,21 +1,21 @@
-"""fairseq's dictionaries, and how it segments texts, as far as a checkpoint records that or files beside it show."""
+"""fairseq's dictionaries and segmentation, from the checkpoint's options and the files beside it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vaswani_transformer import VaswaniConfig
 
-from ..files.fairseq import section
+from ..files.fairseq import FairseqCheckpoint
 from ..files.folders import beside
 from ..files.text import read_lines
 from ..options import ConversionError, shown
 from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose
 
 
-SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0 to 3; dict.txt begins after them
-# Names of codes in fairseq's own recipes and releases.
+SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0 to 3; dict.txt starts at 4
+# Names of the codes in fairseq's recipes and releases.
 CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "codes")
-# fairseq's names for the steps that a text goes through.
+# fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
@@ -23,10 +23,10 @@ SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 def read_vocabularies(
     folder: Path, languages: tuple[str | None, str | None], config: VaswaniConfig
 ) -> tuple[Vocabulary, Vocabulary] | None:
-    """Source and target, from `dict.<language>.txt`; None if there are no such files.
+    """Reads source and target from `dict.<language>.txt`; returns None if there are no such files.
 
     Raises:
-        ConversionError: a file is damaged, or has another number of tokens than the model.
+        ConversionError: a file is damaged or does not match the model's number of tokens.
     """
     dictionaries = sorted(folder.glob("dict*.txt"))
     if not dictionaries:
@@ -35,9 +35,11 @@ def read_vocabularies(
     if not all(path.is_file() for path in paths):
         if len(dictionaries) > 1 and config.share_embeddings != "all":
             if None in languages:
-                raise ConversionError(f"Which dict.*.txt in {folder} is which? Pass --languages SOURCE TARGET.")
+                raise ConversionError(
+                    f"Cannot tell source from target among dict.*.txt in {folder}. Pass --languages SOURCE TARGET."
+                )
             names = " and ".join(path.name for path in paths)
-            raise ConversionError(f"{folder} lacks {names}, the vocabularies of this checkpoint.")
+            raise ConversionError(f"Vocabularies missing in {folder}: {names}.")
         paths = [dictionaries[0]] * 2
     sizes = config.vocab_size, config.decoder_vocab_size
     source, target = (read_dictionary(path, size) for path, size in zip(paths, sizes, strict=True))
@@ -47,34 +49,34 @@ def read_vocabularies(
 def read_dictionary(path: Path, size: int) -> Vocabulary:
     rows = [line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1) for line in read_lines(path)]
     if wrong := [number for number, row in enumerate(rows, 1) if len(row) != 2 or not row[1].isdecimal()]:
-        raise ConversionError(f"{path} is not a fairseq dictionary: line {wrong[0]} is not a token and its count.")
+        raise ConversionError(f"{path} is not a fairseq dictionary: line {wrong[0]} is not a token and a count.")
     tokens = (*SPECIAL.values(), *(token for token, _ in rows))
     if len(tokens) != size:
         raise ConversionError(
-            f"{path} is the wrong vocabulary: with the four special tokens it has {len(tokens)} entries, the model has "
-            f"{size}."
+            f"{path} does not match the model: with the four special tokens it has {len(tokens)} entries, the model "
+            f"has {size}."
         )
     return Vocabulary(tokens, **{name: i for i, name in enumerate(SPECIAL)})
 
 
 def tokenizer(
-    saved: Mapping, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary], languages: Sequence[str | None],
-    codes: Path | None, spm: Path | None, moses: bool,
+    checkpoint: FairseqCheckpoint, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary],
+    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool,
 ) -> ConvertedTokenizer:  # fmt: skip
-    """With the file given, or the one in `folder`: checkpoints seldom record how their text was segmented.
+    """Builds the tokenizer from the given file or the one in `folder`; checkpoints rarely record their segmentation.
 
     Raises:
         ConversionError: the recorded segmentation is not supported, or a file is damaged.
     """
-    settings = {step: section(saved, step) for step in STEPS}
+    settings = {"tokenizer": checkpoint.tokenizer, "bpe": checkpoint.bpe}
     names = {step: values.get("_name", values.get(step)) for step, values in settings.items()}
     if wrong := [
         f"{step}={shown(names[step])} (supported: {', '.join(known[1:])})"
         for step, known in STEPS.items()
         if names[step] not in known
     ]:
-        raise ConversionError.of(
-            "This model's segmentation is not supported (without dict.*.txt it converts without a tokenizer)", wrong
+        raise ConversionError.from_problems(
+            "Unsupported segmentation (remove dict.*.txt to convert the model without a tokenizer)", wrong
         )
     around = None
     if moses or names["tokenizer"] == "moses":
@@ -91,13 +93,15 @@ def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesS
         for side, language in zip(("source", "target"), languages, strict=True)
     )
     if source is None or target is None:
-        raise ConversionError("Moses needs the languages, which this checkpoint does not name; pass --languages.")
+        raise ConversionError(
+            "Moses needs the languages, which this checkpoint does not record. Pass --languages SOURCE TARGET."
+        )
     dash_splits, escape = (not recorded.get(f"moses_no_{name}") for name in ("dash_splits", "escape"))
     return MosesSettings(source, target, dash_splits=dash_splits, escape=escape)
 
 
 def files_in(folder: Path, kind: str | None, recorded: Mapping) -> tuple[Path | None, Path | None]:
-    """The codes or else the SentencePiece model in `folder`, by the name that the checkpoint records or a usual one."""
+    """Finds the codes, else the SentencePiece model, in `folder`, by the recorded name or a common one."""
     named = [beside(folder, recorded.get(key)) for key in SUBWORD_FILES]
     named = [path for path in named if path is not None]
     codes = named or [folder / name for name in CODES if (folder / name).is_file()]

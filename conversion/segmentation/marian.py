@@ -1,4 +1,4 @@
-"""How Marian's texts are segmented: by its vocabularies, or by files that are looked for beside the model."""
+"""Marian's segmentation: by its vocabularies, or by files beside the model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +13,13 @@ def tokenizer(
     files: MarianFiles, rows: Sequence[int], pad: int, spm: Sequence[Path] | None = None,
     codes: Sequence[Path] | None = None,
 ) -> ConvertedTokenizer:  # fmt: skip
-    """With the files given, or found beside the model.
+    """Builds the tokenizer from the given files or those beside the model.
 
-    `rows` are the sizes of the two embeddings; the vocabularies may have more tokens.
+    `rows` are the sizes of the two embeddings; vocabularies may have more tokens.
 
     Raises:
-        ConversionError: a file does not fit, or the special tokens of the two sides differ.
-        FileNotFoundError: a file that was named is missing.
+        ConversionError: a file does not match the model, or the special tokens of the two sides differ.
+        FileNotFoundError: a given file is missing.
     """
     sides, folder = files.vocabularies, files.path.parent
     for file in [*(spm or []), *(codes or [])]:
@@ -29,12 +29,12 @@ def tokenizer(
         return sentencepiece((sides[0].path, sides[1].path), *vocabularies)
     models = None if codes else files_for(folder, ("*.spm", "*.model"), spm)
     merges = None if models else files_for(folder, ("*.bpe", "*.codes", "bpecodes"), codes)
-    advice = "Pass --spm or --codes with the files of source and target to segment it here."
+    advice = "Pass --spm or --codes with the files of source and target to include the segmentation."
     return choose(*vocabularies, merges, models, advice=advice)
 
 
 def files_for(folder: Path, patterns: Sequence[str], given: Sequence[Path] | None) -> tuple[Path, Path] | None:
-    """Those of source and target: as given, else by their names, else the only one."""
+    """Finds the files of source and target: those given, else by name, else the only one."""
     if given:
         return given[0], given[-1]
     files = sorted(file for pattern in patterns for file in folder.glob(pattern) if file.is_file())
@@ -45,10 +45,10 @@ def files_for(folder: Path, patterns: Sequence[str], given: Sequence[Path] | Non
 
 
 def vocabulary(side: MarianVocabulary, rows: int, pad: int) -> Vocabulary:
-    """The tokens that have an embedding, and padding after the last."""
+    """The tokens with an embedding, followed by padding."""
     if max(side.eos, side.unk) >= rows:
         raise ConversionError(
-            f"{side.path} belongs to another model: this one has {rows} tokens, without </s> or <unk>."
+            f"{side.path} does not match the model, whose {rows} tokens would not include </s> or <unk>."
         )
     known = side.tokens[:rows]
     tokens = [*known, *(f"<unused {i}>" for i in range(len(known), pad)), "<pad>"]

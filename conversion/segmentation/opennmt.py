@@ -1,4 +1,4 @@
-"""How OpenNMT-py segments texts: by the transforms that a checkpoint records."""
+"""OpenNMT-py's segmentation: the transforms recorded in a checkpoint."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from . import ConvertedTokenizer, Vocabulary, choose
 
 
 SPECIAL = {"unk": UNK, "pad": PAD, "bos": BOS, "eos": EOS}
-# Transforms that segment texts, and what to do if their files are missing.
+# Transforms that segment texts, with the advice if their files are missing.
 SEGMENTERS = {
-    "bpe": "Pass --codes FILE, the codes of its transform bpe, to segment it here.",
-    "sentencepiece": "Pass --spm FILE, the model of its transform sentencepiece, to segment it here.",
-    "onmt_tokenize": "Its transform onmt_tokenize is the tokenizer of the package pyonmttok, which is not converted.",
+    "bpe": "Pass --codes FILE, the codes of its transform bpe, to include the segmentation.",
+    "sentencepiece": "Pass --spm FILE, the model of its transform sentencepiece, to include the segmentation.",
+    "onmt_tokenize": "Its transform onmt_tokenize uses pyonmttok, which cannot be converted.",
 }
 TRAINING_ONLY = (
     "filtertoolong", "filterfeats", "switchout", "tokendrop", "tokenmask", "bart", "clean",
@@ -22,25 +22,25 @@ TRAINING_ONLY = (
 
 
 def transforms(options: Options) -> list[str]:
-    """What texts went through in training, in all corpora. Version 2 leaves it to the user to do the same."""
+    """The transforms applied in training, of all corpora. In version 2 users apply them themselves."""
     names = options.take("transforms", [])
     if not isinstance(names, list | tuple):
-        raise ConversionError(f"transforms={shown(names)} is not a list of transforms.")
+        raise ConversionError(f"transforms is not a list: {shown(names)}.")
     names = list(map(str, names))
     corpora = options.take("data", {})
     for corpus in corpora.values() if isinstance(corpora, dict) else []:
-        own = corpus.get("transforms") if isinstance(corpus, dict) else None
-        names += map(str, own if isinstance(own, list | tuple) else [])
+        recorded = corpus.get("transforms") if isinstance(corpus, dict) else None
+        names += map(str, recorded if isinstance(recorded, list | tuple) else [])
     return list(dict.fromkeys(names))
 
 
 def tokenizer(
     folder: Path, options: Options, source: list[str], target: list[str], codes: Path | None, spm: Path | None
 ) -> ConvertedTokenizer:
-    """By `codes` or `spm`, else by the subword models of the recorded transforms, if they are in `folder`."""
+    """Builds the tokenizer from `codes` or `spm`, else the recorded subword models, if they are in `folder`."""
     sides = vocabularies(source, target)
     if sides is None:
-        return ConvertedTokenizer(None, ["there is none, because special tokens of source and target differ."])
+        return ConvertedTokenizer(None, ["none, because the special tokens of source and target differ."])
     names = transforms(options)
     tool = next((name for name in names if name in SEGMENTERS), None)
     if codes is None and spm is None:
@@ -52,20 +52,23 @@ def tokenizer(
         tokenizer.differences.append(f"Input must already be segmented. {SEGMENTERS[tool]}")
     if restricted:
         tokenizer.differences.append("Pieces are limited to the model's vocabulary, not to the file used in training.")
-    if others := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
-        tokenizer.differences.append(f"Training also applied {', '.join(others)} to texts, which is not done here.")
+    if unsupported := [name for name in names if name not in SEGMENTERS and name not in TRAINING_ONLY]:
+        tokenizer.differences.append(
+            f"Training also applied {', '.join(unsupported)} to texts; this tokenizer does not."
+        )
     return tokenizer
 
 
 def vocabularies(source: list[str], target: list[str]) -> tuple[Vocabulary, Vocabulary] | None:
-    """Source and target; None if their special tokens have different ids."""
+    """Source and target vocabulary; None if their special tokens have different ids."""
     special = {name: target.index(token) for name, token in SPECIAL.items() if token in target}
-    own = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
-    if "eos" not in own:  # version 2 with two vocabularies
-        own = {"eos": None} | {name: i for name, i in own.items() if special.get(name) == i}
-    elif own != special:
+    source_special = {name: source.index(token) for name, token in SPECIAL.items() if token in source}
+    if "eos" not in source_special:  # version 2 with two vocabularies
+        shared = {name: i for name, i in source_special.items() if special.get(name) == i}
+        source_special = {"eos": None} | shared
+    elif source_special != special:
         return None
-    return Vocabulary(source, **own, after=()), Vocabulary(target, **special)
+    return Vocabulary(source, **source_special, after=()), Vocabulary(target, **special)
 
 
 def subword_models(folder: Path, options: Options) -> tuple[Path, Path] | None:

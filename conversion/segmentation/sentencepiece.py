@@ -1,4 +1,4 @@
-"""SentencePiece models, unigram and BPE, with a vocabulary that gives the pieces other ids or lacks some."""
+"""SentencePiece models, unigram and BPE, with a toolkit's vocabulary, which may reorder or omit pieces."""
 
 import re
 from pathlib import Path
@@ -7,13 +7,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from ..files.folders import regular
 from ..options import ConversionError
-from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, misfit
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
 
 
 # The types of pieces in a model.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
-LANGUAGE_CODE = re.compile(">>.+<<")  # what OPUS-MT writes before a text for the target language
+LANGUAGE_CODE = re.compile(">>.+<<")  # OPUS-MT's prefix that selects the target language
 
 
 def sentencepiece(
@@ -25,7 +25,7 @@ def sentencepiece(
     lowercase: bool = False,
     moses: MosesSettings | None = None,
 ) -> ConvertedTokenizer:
-    """A SentencePiece model, or two, for source and target. Without `target` both sides share the vocabulary.
+    """Builds a tokenizer from one or two SentencePiece models. Without `target` both sides share the vocabulary.
 
     `only_in_vocabulary` is SentencePiece's `SetVocabulary`, which JoeyNMT uses.
 
@@ -37,10 +37,11 @@ def sentencepiece(
 
     def side(path: Path, vocabulary: Vocabulary) -> Side:
         if vocabulary.unk is None:
-            raise ConversionError(f"The vocabulary for {path.name} has no unknown token, which SentencePiece needs.")
-        pieces = Pieces.read(path)
+            raise ConversionError(f"SentencePiece needs an unknown token, but the vocabulary for {path.name} has none.")
+        pieces = Pieces.from_file(path)
         built = pieces.side(vocabulary, only_in_vocabulary, lowercase)
-        differences.extend(misfit(path, built, {piece for piece, kind in pieces.types.items() if kind == NORMAL}))
+        normal = {piece for piece, kind in pieces.types.items() if kind == NORMAL}
+        differences.extend(vocabulary_mismatch(path, built, normal))
         differences.extend(f"{path.name}: {difference}" for difference in pieces.differences)
         return built
 
@@ -48,7 +49,7 @@ def sentencepiece(
 
 
 class Pieces:
-    """A SentencePiece model: its pieces with their types and scores, and how it normalises texts."""
+    """A SentencePiece model: pieces with types and scores, and the normalisation of texts."""
 
     def __init__(self, proto):
         self.trainer, self.normalizer = proto.trainer_spec, proto.normalizer_spec
@@ -57,28 +58,28 @@ class Pieces:
         self.unigram = self.trainer.model_type == UNIGRAM
         self.differences: list[str] = []
         if proto.denormalizer_spec.precompiled_charsmap:
-            self.differences.append("SentencePiece also replaces characters when it decodes, by a table of its own.")
+            self.differences.append("SentencePiece also replaces characters when decoding, by a table in the model.")
 
     @classmethod
-    def read(cls, path: Path) -> "Pieces":
+    def from_file(cls, path: Path) -> "Pieces":
         try:
             from sentencepiece import sentencepiece_model_pb2
         except ImportError:
-            raise ConversionError(f"{path} needs packages to read it: pip install sentencepiece protobuf") from None
+            raise ConversionError(f"Reading {path} requires two packages: pip install sentencepiece protobuf") from None
         proto = sentencepiece_model_pb2.ModelProto()
         content = regular(path).read_bytes()
         try:
             proto.ParseFromString(content)
-        except Exception as error:  # protobuf's own kind, which depends on its implementation
+        except Exception as error:  # the error class depends on protobuf's implementation
             raise ConversionError(f"{path} is not a SentencePiece model.") from error
         if not proto.pieces:
             raise ConversionError(f"{path} is not a SentencePiece model.")
         if proto.trainer_spec.model_type not in (UNIGRAM, BPE):
-            raise ConversionError(f"{path} is a model of words or characters (supported: unigram, BPE).")
+            raise ConversionError(f"Unsupported: {path} is a model of words or characters (supported: unigram, BPE).")
         return cls(proto)
 
     def side(self, vocabulary: Vocabulary, only_in_vocabulary: bool, lowercase: bool) -> Side:
-        """The tokenizer of one side, which notes in `differences` what it cannot do as SentencePiece does."""
+        """Builds the tokenizer of one side; adds its differences from SentencePiece to `differences`."""
         types = self.types_in(vocabulary) if only_in_vocabulary else self.types
         used = {piece: kind for piece, kind in types.items() if kind in (NORMAL, USER_DEFINED, BYTE)}
         special = {vocabulary.tokens[i] for i in vocabulary.special.values()}
@@ -87,8 +88,8 @@ class Pieces:
         byte_fallback = BYTE in types.values()
         if byte_fallback:
             self.differences.append("Bytes that are not UTF-8 may be decoded to more replacement characters.")
-        surfaces = {} if byte_fallback else surfaces_of(vocabulary, used, literal)
-        names = self.names(vocabulary, used, codes, literal)
+        surfaces = {} if byte_fallback else unknown_surfaces(vocabulary, used, literal)
+        names = self.token_ids(vocabulary, used, codes, literal)
         if self.unigram:
             model = models.Unigram(self.unigram_scores(names, used), vocabulary.unk, byte_fallback)
         else:
@@ -96,7 +97,7 @@ class Pieces:
             unused = [piece for piece, kind in types.items() if kind == UNUSED] if only_in_vocabulary else []
             self.note_missing(surfaces, unused)
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizing())
+        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizer_steps())
         unsplit = literal | {piece for piece, kind in used.items() if kind == BYTE}
         if splits := self.splitting(unsplit - codes, used):
             tokenizer.pre_tokenizer = splits
@@ -105,7 +106,7 @@ class Pieces:
         return Side(tokenizer, len(vocabulary.tokens), surfaces if self.unigram else {})
 
     def types_in(self, vocabulary: Vocabulary) -> dict[str, int]:
-        """The types that `SetVocabulary` gives: a piece is unused unless it is in the vocabulary, or one character."""
+        """The types after `SetVocabulary`: a piece is unused unless it is in the vocabulary or a single character."""
         known = set(vocabulary.tokens)
         return {
             piece: (NORMAL if piece in known or len(piece) == 1 else UNUSED) if kind in (NORMAL, UNUSED) else kind
@@ -113,10 +114,10 @@ class Pieces:
         }
 
     @staticmethod
-    def names(vocabulary: Vocabulary, used: dict[str, int], codes: set[str], literal: set[str]) -> dict[str, int]:
-        """Ids of the vocabulary's tokens, and after them of the pieces that it lacks.
+    def token_ids(vocabulary: Vocabulary, used: dict[str, int], codes: set[str], literal: set[str]) -> dict[str, int]:
+        """The ids of the vocabulary's tokens, followed by those of missing pieces.
 
-        A token that is not a piece begins with a space: when it is looked up, no text has spaces any more.
+        Tokens that are not pieces get a leading space, so that no text matches them: spaces are replaced before lookup.
         """
         names = vocabulary.named(lambda token: token if token in used or token in codes else f" {token}")
         for piece in used:
@@ -126,23 +127,22 @@ class Pieces:
 
     def unigram_scores(self, names: dict[str, int], used: dict[str, int]) -> list[tuple[str, float]]:
         self.differences.append(
-            "Of two equally likely segmentations of a word, such as 0 00 and 00 0, rounding may choose another than in "
-            "SentencePiece."
+            "Rounding may choose differently between two equally likely segmentations of a word, such as 0 00 and 00 0."
         )
         normal = [self.scores[piece] for piece, kind in self.types.items() if kind == NORMAL] or [0.0]
-        # Unknown characters count less than the lowest score, so other names must not lower it.
+        # Unknown characters score below the lowest score, so other tokens must not lower it.
         lowest = min(normal)
 
         def score(piece: str) -> float:
             kind = used.get(piece)
             if kind == USER_DEFINED:
-                return -0.1  # SentencePiece's own constant
+                return -0.1  # SentencePiece's constant
             return self.scores[piece] if kind == NORMAL else lowest
 
         return [(piece, score(piece)) for piece in names]
 
     def byte_pairs(self, names: dict[str, int], used: dict[str, int], vocabulary: Vocabulary, byte_fallback: bool):
-        """SentencePiece joins any two neighbours that make a piece, the best piece first."""
+        """Lists SentencePiece's merges: any two neighbours that form a piece, best piece first."""
         parts = {piece for piece, kind in used.items() if kind == NORMAL}
         ranked = sorted(parts, key=lambda piece: -self.scores[piece])
         merges = [
@@ -161,7 +161,7 @@ class Pieces:
         )
 
     def note_missing(self, surfaces: dict[str, int], unused: list[str]):
-        """What a BPE model cannot do as SentencePiece does."""
+        """Adds the differences of a BPE model."""
         if surfaces:
             self.differences.append(
                 f"{len(surfaces)} entries of the vocabulary, such as {next(iter(surfaces))!r}, contain characters that "
@@ -169,24 +169,24 @@ class Pieces:
             )
         if unused:
             self.differences.append(
-                f"{len(unused)} pieces that are not in the vocabulary are never formed; SentencePiece forms them on "
-                "the way to longer ones."
+                f"{len(unused)} pieces outside the vocabulary are never formed; SentencePiece forms them as "
+                "intermediate results."
             )
 
-    def normalizing(self) -> list:
-        """SentencePiece's own order: its table of characters, then spaces."""
+    def normalizer_steps(self) -> list:
+        """SentencePiece's normalisation: its table of characters, then spaces."""
         spec, steps = self.normalizer, []
         if spec.precompiled_charsmap:
             steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
             self.differences.append(
-                "Characters typed as several, such as a letter and its accents, or kana and Indic vowels in parts, may "
+                "Characters composed of several code points (letters with combining accents, kana, Indic vowels) may "
                 "be normalised differently from SentencePiece."
             )
             defined = [piece for piece, kind in self.types.items() if kind == USER_DEFINED]
             if changed := [piece for piece in defined if steps[0].normalize_str(piece) != piece]:
                 self.differences.append(
-                    f"User-defined pieces such as {changed[0]!r} are normalised, and then not found; SentencePiece "
-                    "leaves them alone."
+                    f"User-defined pieces such as {changed[0]!r} are normalised and then not matched; SentencePiece "
+                    "does not normalise them."
                 )
         if spec.remove_extra_whitespaces:
             steps.append(normalizers.Replace(Regex(rf"\A +|[ {SPACE}]+\z"), ""))
@@ -199,7 +199,7 @@ class Pieces:
         return steps
 
     def splitting(self, unsplit: set[str], used: dict[str, int]):
-        """Splits special tokens that a text spells, so that they are plain text, and isolates user-defined pieces."""
+        """Splits special tokens spelled out in a text, so that they are plain text; isolates user-defined pieces."""
         steps = []
         special = sorted(token for token in unsplit if len(token) > 1)
         if self.unigram and special:
@@ -215,7 +215,7 @@ class Pieces:
 
     def decoder(self, byte_fallback: bool):
         spec = self.normalizer
-        steps = [decoders.Replace(Regex(r"\A "), "")]  # of tokens that are not pieces
+        steps = [decoders.Replace(Regex(r"\A "), "")]  # the leading space of tokens that are not pieces
         if byte_fallback:
             steps.append(decoders.ByteFallback())
         steps += [decoders.Replace(SPACE, " "), decoders.Fuse()]
@@ -226,8 +226,8 @@ class Pieces:
         return decoders.Sequence(steps)
 
 
-def surfaces_of(vocabulary: Vocabulary, used: dict[str, int], literal: set[str]) -> dict[str, int]:
-    """Entries of the vocabulary that consist of unknown characters: toolkits look them up by their spelling."""
+def unknown_surfaces(vocabulary: Vocabulary, used: dict[str, int], literal: set[str]) -> dict[str, int]:
+    """Entries of the vocabulary made of unknown characters; toolkits match them by spelling."""
     return {
         token: i
         for i, token in enumerate(vocabulary.tokens)

@@ -1,4 +1,4 @@
-"""tensor2tensor's SubwordTextEncoder, and which vocabulary files are the source's and the target's."""
+"""tensor2tensor's SubwordTextEncoder, and its vocabulary files of source and target."""
 
 import itertools
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .vocabulary import ConvertedTokenizer, Side, Vocabulary, assemble
 
 
 def t2t_subwords(source: Path, target: Path | None = None) -> ConvertedTokenizer:
-    """The tokenizer of one vocabulary file (`vocab.*.subwords`), or of two.
+    """Builds a tokenizer from one vocabulary file (`vocab.*.subwords`) or two.
 
     Raises:
         ConversionError: a file is not such a vocabulary.
@@ -33,7 +33,7 @@ def t2t_subwords(source: Path, target: Path | None = None) -> ConvertedTokenizer
 
 
 def t2t_vocabulary(path: Path) -> Vocabulary:
-    """The subwords of a vocabulary file in the order of their ids; `<pad>` is 0 and `<EOS>` 1.
+    """Reads the subwords of a vocabulary file in the order of their ids; `<pad>` is 0 and `<EOS>` 1.
 
     Raises:
         ConversionError: the file is not such a vocabulary.
@@ -41,18 +41,18 @@ def t2t_vocabulary(path: Path) -> Vocabulary:
     tokens = [line.rstrip() for line in read_lines(path)]
     tokens = [t[1:-1] if len(t) > 1 and t[0] == t[-1] and t[0] in "'\"" else t for t in tokens]
     if [token.removesuffix("_") for token in tokens[:2]] != ["<pad>", "<EOS>"]:
-        raise ConversionError(f"{path} is not a tensor2tensor vocabulary of subwords: it has no <pad> and <EOS>.")
+        raise ConversionError(f"{path} is not a subword vocabulary of tensor2tensor: <pad> and <EOS> are missing.")
     return Vocabulary(("<pad>", "<EOS>", *tokens[2:]), eos=1, pad=0)
 
 
 def read_tokenizer(folder: Path, given: Sequence[Path] | None, config: VaswaniConfig, divisor: int):
-    """The tokens of source and target, and the tokenizer, from one vocabulary file or two; nothing without a file.
+    """Reads the tokens of source and target and builds the tokenizer; returns nothing without a vocabulary file.
 
-    Of two files in `folder`, their sizes tell which is the source's. The embeddings have as many rows as the vocabulary
-    tokens, rounded up to a multiple of `divisor`.
+    Two files in `folder` are told apart by size: embeddings have as many rows as the vocabulary has tokens, rounded up
+    to a multiple of `divisor`.
 
     Raises:
-        ConversionError: a file is not a vocabulary or not the model's, or the sizes do not tell.
+        ConversionError: a file is not a vocabulary of the model, or the sizes are ambiguous.
     """
     paths = list(given or sorted(folder.glob("vocab.*.subwords*")))
     if not paths:

@@ -1,7 +1,7 @@
-"""A toolkit's vocabulary, and the two sides of a converted tokenizer put together.
+"""A toolkit's vocabulary, and the assembly of a converted tokenizer from its two sides.
 
-It is one plain tokenizer.json wherever that can express everything. Where it cannot (the target has a vocabulary of its
-own, the segmentation has pieces that the vocabulary lacks, Moses comes first) it is a `VaswaniTokenizer`.
+The result is a plain tokenizer.json if that can express everything. Otherwise (a separate target vocabulary, pieces
+missing in the vocabulary, Moses) it is a `VaswaniTokenizer`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, processors
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 from ..options import ConversionError
 
@@ -22,11 +22,11 @@ SPACE = "\u2581"  # SentencePiece's space
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A toolkit's vocabulary: all tokens in the order of their ids, and the ids of the special ones.
+    """A toolkit's vocabulary: all tokens in the order of their ids, and the ids of special tokens.
 
-    A source is encoded as the ids `before`, its pieces, the ids `after`. Unset, `after` is the end token. A target is
-    always its pieces and the end token. `pad` may be unset; batches are then padded with the end token. `eos` may be
-    unset for a source that is encoded without an end, if `pad` and `after` are set.
+    A source is encoded as the ids `before`, its pieces and the ids `after`, by default the end token. A target is
+    always encoded as its pieces and the end token. Without `pad`, batches are padded with the end token. `eos` may be
+    unset for a source without an end token, if `pad` and `after` are set.
     """
 
     tokens: Sequence[str]
@@ -53,10 +53,10 @@ class Vocabulary:
         return tuple(self.before), (self.eos,) if self.after is None else tuple(self.after)
 
     def named(self, name: Callable[[str], str] = str) -> dict[str, int]:
-        """Ids by `name(token)`; special tokens keep their names.
+        """Maps `name(token)` to ids; special tokens keep their names.
 
-        Of several tokens with one name only the last can result from encoding, as in the toolkits. The others get a
-        name that no text can spell.
+        If several tokens have the same name, only the last can result from encoding, as in the toolkits. The others get
+        names that match no text.
         """
         special = set(self.special.values())
         names = {self.tokens[i]: i for i in special}
@@ -69,7 +69,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class MosesSettings:
-    """How Moses tokenizes before the segmentation, and detokenizes after it. `source` and `target` are languages."""
+    """Settings of Moses, which tokenizes before encoding and detokenizes. `source` and `target` are languages."""
 
     source: str
     target: str
@@ -81,7 +81,7 @@ class MosesSettings:
 
 @dataclass
 class ConvertedTokenizer:
-    """A tokenizer, and a list of its known differences from the original tool. None where none could be made."""
+    """A tokenizer, None if there is none, and its known differences from the original tool."""
 
     tokenizer: PreTrainedTokenizerBase | None
     differences: list[str] = field(default_factory=list)
@@ -91,8 +91,8 @@ class ConvertedTokenizer:
 class Side:
     """The tokenizer of the source or of the target.
 
-    Ids from `known` on are pieces that the vocabulary lacks. `surfaces` are tokens of the vocabulary that occur only as
-    text which the segmentation does not know.
+    Ids from `known` on are pieces missing in the vocabulary. `surfaces` are tokens that match only text unknown to the
+    segmentation.
     """
 
     tokenizer: Tokenizer
@@ -113,9 +113,9 @@ def assemble(
     moses: MosesSettings | None,
     **settings,
 ) -> ConvertedTokenizer:
-    """One tokenizer for both sides, each of which `side(means, vocabulary)` builds.
+    """Builds one tokenizer for both sides, each with `side(means, vocabulary)`.
 
-    `means` is what a side is segmented by, such as a file; a tuple is that of the source and that of the target.
+    `means` is what segments a side, such as a file, or a tuple of those of source and target.
 
     Raises:
         ConversionError: the special ids of the two vocabularies differ.
@@ -124,13 +124,13 @@ def assemble(
     target = (source if target is None else target).as_target()
     check_special(source, target)
     source_side = with_special_tokens(side(means[0], source), source)
-    one = means[0] == means[1] and tuple(source.tokens) == tuple(target.tokens) and source.ends == target.ends
-    target_side = None if one else with_special_tokens(side(means[1], target), target)
+    shared = means[0] == means[1] and tuple(source.tokens) == tuple(target.tokens) and source.ends == target.ends
+    target_side = None if shared else with_special_tokens(side(means[1], target), target)
     names = {name: source.tokens[i] for name, i in source.special.items()}
     options = dict(names, padding_side="right", clean_up_tokenization_spaces=False, split_special_tokens=True)
     options["model_input_names"] = ["input_ids", "attention_mask"]
     differences = list(dict.fromkeys(differences))
-    if one and source_side.complete and moses is None and not settings:
+    if shared and source_side.complete and moses is None and not settings:
         return ConvertedTokenizer(
             PreTrainedTokenizerFast(tokenizer_object=source_side.tokenizer, **options), differences
         )
@@ -147,7 +147,7 @@ def assemble(
 
 def check_special(source: Vocabulary, target: Vocabulary):
     if (source.eos or 0) >= len(source.tokens) or target.eos >= len(target.tokens):
-        raise ConversionError("The end token is not in the vocabulary, which must belong to another checkpoint.")
+        raise ConversionError("The end token is not in the vocabulary. Does it belong to another checkpoint?")
     wrong = [
         f"{name} is {source.special.get(name)} in the source and {target.special.get(name)} in the target"
         for name in sorted({*source.special, *(target.special if source.eos is not None else ())})
@@ -155,11 +155,11 @@ def check_special(source: Vocabulary, target: Vocabulary):
         or source.tokens[source.special[name]] != target.tokens[target.special[name]]
     ]
     if wrong:
-        raise ConversionError.of("The special tokens of the two vocabularies differ", wrong)
+        raise ConversionError.from_problems("The special tokens of the two vocabularies differ", wrong)
 
 
 def with_special_tokens(side: Side, vocabulary: Vocabulary) -> Side:
-    """Adds the special tokens, and those that begin and end each text."""
+    """Adds the special tokens, including those at the beginning and end of each text."""
     tokens = [vocabulary.tokens[i] for i in dict.fromkeys(vocabulary.special.values())]
     side.tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
     before, after = ([vocabulary.tokens[i] for i in ids] for ids in vocabulary.ends)
@@ -173,14 +173,14 @@ def with_special_tokens(side: Side, vocabulary: Vocabulary) -> Side:
 
 
 def lower(lowercase: bool) -> list:
-    """Lowercases as Python's `str.lower` does, with its special case for a sigma at the end of a word."""
+    """Lowercases like Python's `str.lower`, including the final sigma."""
     if not lowercase:
         return []
     return [normalizers.Replace(Regex(r"(?<=\p{L})\u03A3(?!\p{L})"), "\u03c2"), normalizers.Lowercase()]
 
 
-def misfit(path: Path, side: Side, pieces: set[str]) -> list[str]:
-    """A warning if most pieces of a segmentation file are not in the vocabulary."""
+def vocabulary_mismatch(path: Path, side: Side, pieces: set[str]) -> list[str]:
+    """Warns if most pieces of a segmentation file are not in the vocabulary."""
     ids = [side.tokenizer.token_to_id(piece) for piece in pieces]
     known = sum(i is not None and i < side.known for i in ids)
     if 2 * known >= len(ids):

@@ -1,4 +1,4 @@
-"""Words between spaces, and characters."""
+"""Tokenizers for words between spaces and for characters."""
 
 import re
 
@@ -15,10 +15,10 @@ def words(
     lowercase: bool = False,
     moses: MosesSettings | None = None,
 ) -> ConvertedTokenizer:
-    """Words between spaces.
+    """Builds a tokenizer of words between spaces.
 
-    With `separator` (one mark, or those of source and target) texts must be segmented already. Pieces like `ab@@`, or
-    SentencePiece's where it is `SPACE`, are joined when they are decoded.
+    With `separator` (one mark, or those of source and target), texts must be segmented already. Decoding joins pieces
+    like `ab@@`, or SentencePiece's if the separator is `SPACE`.
 
     Raises:
         ConversionError: the special ids of the two sides differ.
@@ -30,7 +30,7 @@ def words(
         unk = {} if vocabulary.unk is None else {"unk_token": vocabulary.tokens[vocabulary.unk]}
         tokenizer = Tokenizer(models.WordLevel(vocabulary.named(), **unk))
         steps = lower(lowercase)
-        if unk:  # a word that reads like a special token is not one
+        if unk:  # a word spelled like a special token is unknown
             spellings = "|".join(map(re.escape, sorted(set(special), key=lambda token: (-len(token), token))))
             steps.append(normalizers.Replace(Regex(rf"(?<!\S)(?:{spellings})(?!\S)"), unk["unk_token"]))
         tokenizer.normalizer = normalizers.Sequence(steps)
@@ -39,12 +39,12 @@ def words(
             tokenizer.decoder = joining(mark)
         return Side(tokenizer, len(vocabulary.tokens))
 
-    differences = ["Input must already be segmented; no file was given to segment it here."] if any(marks) else []
+    differences = ["Input must already be segmented; no segmentation file was given."] if any(marks) else []
     return assemble(side, marks, source, target, differences, moses)
 
 
-def mark_of(vocabulary: Vocabulary, separator: str) -> str | None:
-    """The mark by which a vocabulary's pieces of words can be told: subword-nmt's or SentencePiece's, if any."""
+def separator_mark(vocabulary: Vocabulary, separator: str) -> str | None:
+    """Returns the mark of a vocabulary's pieces, subword-nmt's or SentencePiece's; None if there is none."""
     special = {vocabulary.tokens[i] for i in vocabulary.special.values()}
     tokens = [token for token in vocabulary.tokens if token not in special]
     if any(token.endswith(separator) for token in tokens) and separator != SPACE:
@@ -53,7 +53,7 @@ def mark_of(vocabulary: Vocabulary, separator: str) -> str | None:
 
 
 def joining(mark: str):
-    """A decoder that puts pieces together."""
+    """Returns a decoder that joins pieces."""
     if mark == SPACE:
         ends = decoders.Replace(Regex(r"\A +| +\z"), "")
         return decoders.Sequence([decoders.Fuse(), decoders.Replace(SPACE, " "), ends])
@@ -75,7 +75,7 @@ def characters(
     lowercase: bool = False,
     moses: MosesSettings | None = None,
 ) -> ConvertedTokenizer:
-    """Characters; `space` stands for the space.
+    """Builds a tokenizer of characters; `space` replaces the space.
 
     Raises:
         ConversionError: the special ids of the two sides differ.
@@ -85,7 +85,9 @@ def characters(
         unk = {} if vocabulary.unk is None else {"unk_token": vocabulary.tokens[vocabulary.unk]}
         tokenizer = Tokenizer(models.WordLevel(vocabulary.named(), **unk))
         tokenizer.normalizer = normalizers.Sequence([*lower(lowercase), normalizers.Replace(" ", space)])
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")  # Oniguruma's m: newlines too
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(
+            Regex("(?m)."), "isolated"
+        )  # m: in Oniguruma, a dot matches newlines
         tokenizer.decoder = decoders.Sequence([decoders.Fuse(), decoders.Replace(space, " ")])
         return Side(tokenizer, len(vocabulary.tokens))
 

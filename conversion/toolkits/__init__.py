@@ -1,21 +1,21 @@
-"""One converter for each toolkit: its table of tensors, its table of options, and what is odd about it.
+"""One converter for each toolkit: a table of tensors, a table of options, and the toolkit's peculiarities.
 
 Each module begins with its tables:
 
-    WEIGHTS         which tensor is which of ours, see mapping.py
-    OPTIONS          which option is which field of our configuration, see options.py
-    MUST_BE         options that may only have these values, because the paper's model has no other
+    WEIGHTS         maps tensors to ours, see mapping.py
+    OPTIONS         maps options to fields of our configuration, see options.py
+    MUST_BE         the only supported values of options
     MUST_BE_OFF     options that must be unset
 
-Then come its functions:
+Then its functions follow:
 
-    add_arguments(parser)                       declares its own options, if there are any
-    convert(source, unsafe=False, **options)    reads the checkpoint at `source`, a file or folder, as a `Converted`;
-                                                `unsafe` lets a pickle run code
-    compare_live(source, converted, model)      compares with the original itself, if that can run here
+    add_arguments(parser)                       adds its command-line options, if any
+    convert(source, unsafe=False, **options)    converts the checkpoint at `source`, a file or folder, to a `Converted`;
+                                                `unsafe` allows pickles that run code
+    compare_live(source, converted, model)      compares with the original, if it can run here
 
-`convert` raises ConversionError if a file is damaged, another model's or not the toolkit's, or if options are not
-supported, all of which the message names; FileNotFoundError if a file is missing.
+`convert` raises ConversionError if a file is damaged or of another model or toolkit, or if options are unsupported (the
+message names all), and FileNotFoundError if a file is missing.
 
-How a toolkit's files are read is in files/, how it segments texts in segmentation/, in modules of the same name.
+Modules of the same name in files/ read the toolkit's files, those in segmentation/ convert its segmentation.
 """

@@ -1,6 +1,6 @@
 """State dicts of the Annotated Transformer (harvardnlp), versions of 2018 and 2022.
 
-`description.json` beside the state dict says what it does not record. Only "heads" has no default:
+`description.json`, beside the state dict, provides what it does not record. Only "heads" has no default:
 
 | field          | default   | what it is                                                           |
 |----------------|-----------|----------------------------------------------------------------------|
@@ -26,7 +26,7 @@ from ..positions import recognise, rows
 from . import bare_state_dict
 
 
-# Its LayerNorm calls weight and bias a_2 and b_2; `convert` gives them their usual names.
+# Its LayerNorm calls weight and bias a_2 and b_2; `convert` renames them.
 WEIGHTS = Table(
     """
     model.encoder.embed_tokens                       src_embed.0.lut
@@ -85,12 +85,14 @@ add_arguments = bare_state_dict.add_arguments
 
 
 def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
+    """Converts a state dict, or the one in a folder. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "Annotated Transformer", DEFAULTS, **given)
     tensors = bare_state_dict.load_state_dict(path, unsafe)
     if "encoder.norm.weight" in tensors:
-        options.refuse("norms with weight and bias, such as torch's LayerNorm (supported: its own, with a_2 and b_2)")
+        options.refuse(
+            "norms with weight and bias, such as torch's LayerNorm (supported: its LayerNorm, with a_2 and b_2)"
+        )
     tensors = usual_names(tensors)
     config = read_config(options, tensors)
     for name in POSITIONS:
@@ -114,7 +116,7 @@ def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> Vaswan
     missing = [name for name, matrix in zip(names, matrices, strict=True) if matrix is None or matrix.dim() != 2]
     if missing := missing + [name for name in POSITIONS if name not in tensors]:
         missing = [name.replace("_embed.1.weight", "_embed.1.pe") for name in missing]
-        raise ConversionError.of("This is not a state dict of the Annotated Transformer; it lacks", missing)
+        raise ConversionError.from_problems("Not a state dict of the Annotated Transformer; missing", missing)
     source, target, softmax, inner = matrices
     positions = recognise([tensors[name] for name in POSITIONS], source.shape[1])
     return options.config(

@@ -1,7 +1,7 @@
-"""What the converters of bare state dicts share. Such a file says little about its model; `description.json` says more.
+"""Common code for state dicts without options, whose models `description.json` describes.
 
-description.json is an object, whose fields each converter lists. Options on the command line come before it; after it
-come the `config` and `ids` of a `reference.json` in the same folder, and then the toolkit's defaults.
+Each converter lists the fields of description.json. Command-line options override it. Missing fields are taken from
+`config` and `ids` of a `reference.json` in the same folder, then from the toolkit's defaults.
 """
 
 import argparse
@@ -17,23 +17,23 @@ from ..converted import Converted, by_mean_log_probability
 from ..files.arrays import read_safetensors
 from ..files.folders import beside, checkpoint_in
 from ..files.pickles import load_pickle
-from ..files.text import check_count, read_json, read_lines
+from ..files.text import check_count, read_json_object, read_lines
 from ..options import ConversionError, Fields, Options, shown
 from ..segmentation import ConvertedTokenizer, Vocabulary, choose
 
 
-# What --help says after a converter's own fields.
+# The end of --help, after the converter's fields.
 FILES = """
-Three more fields name files: "source_vocabulary" (vocab.src.txt) and "target_vocabulary" (vocab.trg.txt) with one token
-a line, in the order of ids, and "codes" (bpe.codes), subword-nmt's; without codes, texts are split at spaces.
+Three more fields name files: "source_vocabulary" (vocab.src.txt) and "target_vocabulary" (vocab.trg.txt), one token per
+line in the order of ids, and "codes" (bpe.codes) of subword-nmt. Without codes, texts are split at spaces.
 
-The state dict may be saved under "model", "state_dict" or "model_state_dict". A prefix that all its names share
-(module., _orig_mod. or model.) is dropped.
+The state dict may be saved under "model", "state_dict" or "model_state_dict". A prefix shared by all names (module.,
+_orig_mod. or model.) is removed.
 """
 WRAPPERS = ("model", "state_dict", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.", "model.")  # of DistributedDataParallel, torch.compile, Lightning
 ROLES = ("pad", "eos", "bos", "decoder_start")
-# Files beside the state dict, if they are there: one token a line in the order of ids, and subword-nmt's codes.
+# Optional files beside the state dict: one token per line in the order of ids, and subword-nmt's codes.
 TEXT_FILES = {"source_vocabulary": "vocab.src.txt", "target_vocabulary": "vocab.trg.txt", "codes": "bpe.codes"}
 
 IDS = Fields(
@@ -51,10 +51,10 @@ def find(source: Path) -> Path:
 
 
 def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]:
-    """The tensors of a state dict, alone in the file or beside an optimiser's state, without the prefixes of wrappers.
+    """Loads a state dict, alone or saved with other training state, and removes the prefixes of wrappers.
 
     Raises:
-        ConversionError: the file is damaged, holds something else, or would run code.
+        ConversionError: the file is damaged, contains anything else, or would run code.
     """
     saved = read_safetensors(path) if path.suffix == ".safetensors" else load_pickle(path, unsafe=unsafe)
     if isinstance(saved, torch.nn.Module):
@@ -63,9 +63,11 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
         if isinstance(saved, dict) and isinstance(saved.get(name), dict):
             saved = saved[name]
     if not isinstance(saved, dict) or not saved:
-        raise ConversionError(f"{path} does not hold a state dict.")
+        raise ConversionError(f"{path} does not contain a state dict.")
     if wrong := [str(name) for name, value in saved.items() if not isinstance(value, torch.Tensor)]:
-        raise ConversionError.of(f"{path} does not hold a state dict; these entries are not tensors", wrong)
+        raise ConversionError.from_problems(
+            f"{path} does not contain a state dict; these entries are not tensors", wrong
+        )
     tensors = {str(name): tensor for name, tensor in saved.items()}
     while prefix := next((p for p in PREFIXES if all(name.startswith(p) for name in tensors)), None):
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
@@ -74,23 +76,25 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.epilog = f"{parser.epilog or ''}{FILES}"
-    parser.add_argument("--heads", type=int, metavar="N", help="attention heads, which a state dict does not record")
+    parser.add_argument(
+        "--heads", type=int, metavar="N", help="number of attention heads, which a state dict does not record"
+    )
     for role in ROLES:
         name = role.replace("_", "-")
         parser.add_argument(f"--{name}-id", type=int, metavar="N", help=f"id of the {name} token")
 
 
 def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -> Options:
-    """What is known about the model in `folder`. `defaults` lists all fields.
+    """Collects the description of the model in `folder`. `defaults` lists all fields.
 
     Raises:
-        ConversionError: a file is not a JSON object or has unknown fields, or nothing gives the number of heads.
+        ConversionError: a file is not a JSON object or has unknown fields, or the number of heads is missing.
     """
     file = folder / "description.json"
     described = read_object(file)
     if unknown := sorted(described.keys() - defaults.keys()):
         raise ConversionError(
-            f"{file} has unknown fields: {', '.join(unknown)}. Known are {', '.join(defaults)}; --help explains them."
+            f"Unknown fields in {file}: {', '.join(unknown)}. Known fields: {', '.join(defaults)}; see --help."
         )
     recorded = read_object(folder / "reference.json")
     config, ids = (value if isinstance(value, dict) else {} for value in map(recorded.get, ("config", "ids")))
@@ -105,8 +109,8 @@ def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -
         values["ids"]["decoder_start"] = values["ids"].get("bos")
     if values["heads"] is None:
         raise ConversionError(
-            "The file does not say how many attention heads the model has. Give the number with --heads, for example "
-            f"--heads 8, or in {file}. --help says what else may be needed."
+            "The number of attention heads is not recorded. Pass it with --heads, for example --heads 8, or set it in "
+            f"{file}. See --help for other fields."
         )
     options = Options(values, toolkit)
     for role, number in values["ids"].items():
@@ -116,17 +120,17 @@ def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -
 
 
 def read_object(path: Path) -> dict:
-    return read_json(path) if path.is_file() else {}
+    return read_json_object(path) if path.is_file() else {}
 
 
 def converted(path: Path, options: Options, config: VaswaniConfig, weights: Mapping[str, torch.Tensor]) -> Converted:
-    """With a tokenizer if the vocabularies are beside the state dict."""
+    """Assembles the result, with a tokenizer if the vocabularies are beside the state dict."""
     sides, tokenizer = read_tokenizer(path.parent, options, config)
-    return Converted.of(
+    return Converted.from_checkpoint(
         options.toolkit,
         config,
         weights,
-        by_mean_log_probability(config),  # such models come with a greedy search only
+        by_mean_log_probability(config),  # the code of such models has only a greedy search
         tokenizer,
         files=[path],
         facts={"description": options.values},
@@ -137,15 +141,15 @@ def converted(path: Path, options: Options, config: VaswaniConfig, weights: Mapp
 def read_tokenizer(
     folder: Path, options: Options, config: VaswaniConfig
 ) -> tuple[list[Vocabulary], ConvertedTokenizer | None]:
-    """A source is encoded between its begin and end tokens.
+    """Builds the tokenizer. A source is encoded between its begin and end tokens.
 
     Raises:
-        ConversionError: a vocabulary has another size than the model, or a file that was named is missing.
+        ConversionError: a vocabulary does not match the model's size, or a named file is missing.
     """
     files = {field: beside(folder, options.values[field]) for field in TEXT_FILES}
     lost = {field: options.values[field] for field, file in files.items() if file is None}
     if named := [f"{field}={name!r}" for field, name in lost.items() if name not in (None, TEXT_FILES[field])]:
-        raise ConversionError.of(f"description.json names files that are not in {folder}", named)
+        raise ConversionError.from_problems(f"description.json names files that are not in {folder}", named)
     if lost.keys() - {"codes"}:
         return [], None
     special = {"pad": config.pad_token_id, "eos": config.eos_token_id, "bos": config.bos_token_id}
@@ -155,8 +159,8 @@ def read_tokenizer(
         tokens = read_lines(files[field])
         check_count(files[field], tokens, size)
         if wrong := [name for name, i in special.items() if i is not None and not 0 <= i < size]:
-            raise ConversionError.of("description.json: these ids are outside the vocabulary", wrong)
+            raise ConversionError.from_problems("description.json: these ids are outside the vocabulary", wrong)
         before = () if config.bos_token_id is None else (config.bos_token_id,)
         sides.append(Vocabulary(tokens, **special, before=before))
-    advice = "Put subword-nmt's bpe.codes beside the state dict to segment it here."
+    advice = "Put subword-nmt's bpe.codes beside the state dict to include the segmentation."
     return sides, choose(*sides, files["codes"], advice=advice)

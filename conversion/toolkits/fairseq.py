@@ -1,4 +1,4 @@
-"""fairseq's Transformer, versions 0.6 to 0.12: a `.pt` with `dict.*.txt` beside it.
+"""fairseq's Transformer, versions 0.6 to 0.12: a `.pt` file with `dict.*.txt` beside it.
 
 Its search ranks by log P / length^lenpen and stops once as many hypotheses as beams have ended.
 """
@@ -13,7 +13,7 @@ import torch
 from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted, by_mean_log_probability, language_facts
-from ..files.fairseq import flat, load_checkpoint, modern_names, section
+from ..files.fairseq import FairseqCheckpoint, flat, load_checkpoint
 from ..files.folders import checkpoint_in
 from ..mapping import Table, matrices
 from ..options import NORM_FIRST, NOT, Fields, Options, sharing, shown
@@ -25,7 +25,7 @@ from .fairseq_layers import layers
 IGNORED = (
     r"(en|de)coder\.version",
     r"(en|de)coder\.embed_positions\.(_float_tensor|weights)",  # of sinusoids
-    # copies that 0.12 keeps for a fused kernel; zeros until the model was loaded once
+    # copies that 0.12 keeps for a fused kernel; zeros until the model is first loaded
     r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)",
 )
 
@@ -90,9 +90,9 @@ OPTIONS = Fields(
         "scale_embedding": NOT,
     },
 )
-# Their names begin like the Transformer's presets, but they are language models, or do not wait for the whole source.
+# Language models and simultaneous translation, whose names start like the Transformer's presets.
 OTHER_ARCHITECTURES = ("transformer_lm", "transformer_ulm", "transformer_unidirectional", "transformer_monotonic")
-# Each changes the model in a way that its weights do not show, or that the paper's model cannot represent.
+# Each changes the model, without a trace in its weights or in a way that the paper's model cannot represent.
 MUST_BE_OFF = (
     "adaptive_softmax_cutoff", "adaptive_input", "cross_self_attention", "layernorm_embedding", "no_cross_attention",
     "encoder_layers_to_keep", "decoder_layers_to_keep", "scale_fc", "scale_attn", "scale_heads", "scale_resids",
@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser):
         "--languages",
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="such as de en, if the checkpoint names none or others",
+        help="such as de en, if the checkpoint does not record them correctly",
     )
 
 
@@ -116,31 +116,30 @@ def convert(
     source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None, moses: bool = False,
     languages: Sequence[str] | None = None,
 ) -> Converted:  # fmt: skip
-    """A checkpoint, or the folder that contains one with `dict.*.txt` and the segmentation's files."""
+    """Converts a checkpoint, or the one in a folder, with `dict.*.txt` and segmentation files beside it."""
     path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
-    saved = load_checkpoint(path, unsafe)
-    task = section(saved, "task")
-    tensors = modern_names(saved["model"])
-    config = read_config(saved, task, tensors)
-    recorded = task.get("source_lang"), task.get("target_lang")
+    checkpoint = load_checkpoint(path, unsafe)
+    tensors = dict(checkpoint.tensors)
+    config = read_config(checkpoint, tensors)
+    recorded = checkpoint.task.get("source_lang"), checkpoint.task.get("target_lang")
     pair = recorded if languages is None else tuple(languages)
-    # The files of the vocabularies are named by the languages that the model was trained with.
+    # Vocabulary files are named after the languages recorded in training.
     vocabularies = read_vocabularies(path.parent, pair if None in recorded else recorded, config)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "fairseq",
         config,
         WEIGHTS.read(tensors, config),
         by_mean_log_probability(config),
-        tokenizer(saved, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
+        tokenizer(checkpoint, path.parent, vocabularies, pair, codes, spm, moses) if vocabularies else None,
         files=[path],
-        facts={"arch": section(saved, "model").get("arch"), **language_facts(*pair)},
+        facts={"arch": checkpoint.model.get("arch"), **language_facts(*pair)},
         target_tokens=vocabularies[1].tokens if vocabularies else (),
     )
 
 
-def read_config(saved: Mapping, task: Mapping, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
-    options = Options(flat(section(saved, "model")), "fairseq")
-    refuse_other_models(options, task.get("_name", task.get("task")))
+def read_config(checkpoint: FairseqCheckpoint, tensors: dict[str, torch.Tensor]) -> VaswaniConfig:
+    options = Options(flat(checkpoint.model), "fairseq")
+    refuse_other_models(options, checkpoint.task.get("_name", checkpoint.task.get("task")))
     source, target = matrices(tensors, [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")], options)
     tensors.setdefault("decoder.output_projection.weight", target)  # old files store a tied matrix once
     return options.config(
@@ -159,13 +158,13 @@ def refuse_other_models(options: Options, task: str | None):
     arch = str(options.take("arch", options.take("_name", "")))
     if not arch.startswith(("transformer", "vaswani")) or arch.startswith(OTHER_ARCHITECTURES):
         options.refuse(f"arch={shown(arch)} (supported: transformer and its presets)")
-    # Other tasks put tags of languages or of experts before a text, or translate with several models.
+    # Other tasks add language or expert tags to texts, or translate with several models.
     if task not in (None, "translation"):
         options.refuse(f"task={shown(task)} (supported: 'translation')")
     options.off(*MUST_BE_OFF)
     d_model = options.take("encoder_embed_dim")
     for name in ("decoder_input_dim", "decoder_output_dim"):
-        if str(options.take(name, d_model)) != str(d_model):  # 0.12 records the text of its command line
+        if str(options.take(name, d_model)) != str(d_model):  # 0.12 records command-line options as text
             options.refuse(f"{name}={shown(options.take(name))} (supported: {d_model})")
 
 
@@ -184,7 +183,7 @@ def read_positions(options: Options, tensors: Mapping[str, torch.Tensor]) -> dic
 
 
 def final_norm(options: Options, tensors: Mapping[str, torch.Tensor]) -> bool | None:
-    """Whether pre-norm stacks end with a LayerNorm, as they did not at first. None if no stack is pre-norm."""
+    """Whether pre-norm stacks end with a LayerNorm, which early versions lack. None if no stack is pre-norm."""
     stacks = [stack for stack in ("encoder", "decoder") if options.take(f"{stack}_normalize_before")]
     norms = {f"{stack}.layer_norm.weight" in tensors for stack in stacks}
     if len(norms) > 1:

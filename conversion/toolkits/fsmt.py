@@ -12,18 +12,18 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted
 from ..files.hf_folder import (
-    facts_of,
-    folder_of,
     languages,
     load_reference,
     load_tokenizer,
-    own_config,
+    local_folder,
+    origin_facts,
     read_generation,
     read_weights,
     tokens_in_order,
     weight_files,
+    with_defaults,
 )
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..mapping import Table
 from ..options import ConversionError, Fields, Options
 from ..parity.models import compare_models
@@ -31,7 +31,7 @@ from ..parity.scores import Parity
 from ..parity.tokenizers import tokenizer_differences
 from ..positions import check_computed
 from ..segmentation import ConvertedTokenizer, MosesSettings, Vocabulary, subword_nmt
-from .fairseq_layers import layers
+from .fairseq_layers import TRANSFORMERS_OPTIONS, layers
 
 
 WEIGHTS = Table(
@@ -47,31 +47,9 @@ OPTIONS = Fields(
     """
     vocab_size                  src_vocab_size
     decoder_vocab_size          tgt_vocab_size
-    d_model                     d_model
-    d_ff                        encoder_ffn_dim
-    decoder_d_ff                decoder_ffn_dim
-    encoder_layers              encoder_layers
-    decoder_layers              decoder_layers
-    encoder_attention_heads     encoder_attention_heads
-    decoder_attention_heads     decoder_attention_heads
-    dropout                     dropout
-    attention_dropout           attention_dropout
-    activation_dropout          activation_dropout
-    activation_function         activation_function
-    norm_position               = post
-    final_norm                  = False
-    layer_norm_eps              = 1e-5
-    position_layout             = concatenated
     position_divisor            = half_minus_one
-    attention_bias              = True
-    scale_embedding             scale_embedding
-    zero_pad_embedding          = False
-    label_smoothing_type        = uniform
-    pad_token_id                pad_token_id
-    eos_token_id                eos_token_id
-    bos_token_id                bos_token_id
-    decoder_start_token_id      decoder_start_token_id
     """
+    + TRANSFORMERS_OPTIONS
 )
 OUTPUT, TARGET, SOURCE = (
     f"model.{name}.weight" for name in ("decoder.output_projection", "decoder.embed_tokens", "encoder.embed_tokens")
@@ -81,21 +59,21 @@ TOKENIZER = ("vocab-src.json", "vocab-tgt.json", "merges.txt")
 
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
-    """A folder of `FSMTForConditionalGeneration.save_pretrained`, or a repository id; with its tokenizer."""
-    folder = folder_of(source)
-    options = Options(read_json(folder / "config.json"), "FSMT")
+    """Converts a folder written by `FSMTForConditionalGeneration.save_pretrained` or a repository on the Hub."""
+    folder = local_folder(source)
+    options = Options(read_json_object(folder / "config.json"), "FSMT")
     tensors = read_weights(folder, unsafe)
     config = read_config(options, tensors)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)
-    for name in (OUTPUT, SOURCE):  # files, facebook's among them, store a tied matrix once
+    for name in (OUTPUT, SOURCE):  # files, including facebook's, store a tied matrix once
         if TARGET in tensors:
             tensors.setdefault(name, tensors[TARGET])
-    facts, tokenizer = facts_of(source, folder), None
+    facts, tokenizer = origin_facts(source, folder), None
     if original := load_tokenizer(FSMTTokenizer, folder, TOKENIZER):
         tokenizer = read_tokenizer(original, folder, config)
         facts |= languages(original.src_lang, original.tgt_lang)
-    defaults = FSMTForConditionalGeneration.config_class().to_dict()  # of search, too
-    return Converted.of(
+    defaults = FSMTForConditionalGeneration.config_class().to_dict()  # including those of search
+    return Converted.from_checkpoint(
         "transformers' FSMT",
         config,
         WEIGHTS.read(tensors, config),
@@ -109,25 +87,25 @@ def convert(source: Path, unsafe: bool = False) -> Converted:
 def read_config(options: Options, tensors: Mapping[str, torch.Tensor]) -> VaswaniConfig:
     options.only("model_type", "fsmt")
     options.finish()
-    own = own_config(FSMTForConditionalGeneration.config_class, options)
-    pad, tied = own.take("pad_token_id"), own.take("tie_word_embeddings")
+    hf_options = with_defaults(FSMTForConditionalGeneration.config_class, options)
+    pad, tied = hf_options.take("pad_token_id"), hf_options.take("tie_word_embeddings")
     if not isinstance(pad, int):
-        own.refuse(f"pad_token_id={pad!r} (supported: an id, after which the positions begin)")
-        own.finish()
+        hf_options.refuse(f"pad_token_id={pad!r} (supported: an id; positions start after it)")
+        hf_options.finish()
     if not tied and SOURCE not in tensors:
-        own.refuse("no embedding of the source, while tie_word_embeddings is off")
-    return own.config(
-        **OPTIONS.read(own),
+        hf_options.refuse("no source embedding, although tie_word_embeddings is off")
+    return hf_options.config(
+        **OPTIONS.read(hf_options),
         position_offset=pad + 1,
         share_embeddings="all" if tied else "target" if OUTPUT not in tensors else "none",
     )
 
 
 def read_tokenizer(original: FSMTTokenizer, folder: Path, config: VaswaniConfig) -> ConvertedTokenizer:
-    """FSMTTokenizer's Moses and byte-pair codes; unlike there, targets are encoded with their own vocabulary.
+    """Converts FSMTTokenizer, Moses with byte-pair codes; unlike it, encodes targets with the target vocabulary.
 
     Raises:
-        ConversionError: the vocabularies belong to another model.
+        ConversionError: the vocabularies do not match the model.
     """
     targets = {token: i for i, token in original.decoder.items()}
     source = vocabulary(original, original.encoder, config.vocab_size)
@@ -145,10 +123,10 @@ def read_tokenizer(original: FSMTTokenizer, folder: Path, config: VaswaniConfig)
 
 
 def vocabulary(original: FSMTTokenizer, ids: Mapping[str, int], size: int) -> Vocabulary:
-    """Under subword-nmt's names: here the last piece of a word is marked, `ab</w>`, there all others are, `ab@@`."""
+    """Converts the marks: FSMT marks the last piece of a word, `ab</w>`; subword-nmt marks all others, `ab@@`."""
     special = {name: str(getattr(original, name)) for name in ("sep_token", "unk_token", "pad_token", "bos_token")}
     if missing := [token for token in special.values() if token not in ids]:
-        raise ConversionError.of("A vocabulary lacks tokens", missing)
+        raise ConversionError.from_problems("Tokens are missing in a vocabulary", missing)
     renamed = {}
     for token, i in ids.items():
         ends_word = token.endswith("</w>") or token in special.values()
@@ -162,12 +140,12 @@ def spelling(piece: str) -> str:
 
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
-    """Against transformers' own model, on random sentences."""
-    loaded = load_reference(FSMTForConditionalGeneration, folder_of(source))
+    """Compares with transformers' model on random sentences."""
+    loaded = load_reference(FSMTForConditionalGeneration, local_folder(source))
     if loaded is None:
         return None
     reference, info = loaded
-    if OUTPUT in info["missing_keys"]:  # transformers 5 leaves it random; what is missing was tied
+    if OUTPUT in info["missing_keys"]:  # missing weights were tied; transformers 5 initialises them randomly
         decoder = reference.model.decoder
         decoder.output_projection.weight = decoder.embed_tokens.weight
     return compare_models(model, reference, f"transformers {transformers_version} FSMT")

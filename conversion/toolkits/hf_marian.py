@@ -1,10 +1,10 @@
 """transformers' MarianMTModel, such as Helsinki-NLP's models on the Hugging Face Hub.
 
-This is the model as transformers runs it, not as Marian trained it: position frequencies are 10000^(-i / (d/2)), and
-LayerNorm's eps is 1e-5. The converter `marian` keeps Marian's own.
+The result computes what transformers computes, which differs from Marian: position frequencies are 10000^(-i / (d/2)),
+and LayerNorm's eps is 1e-5. The converter `marian` keeps Marian's values.
 
-Search follows the folder's settings. Padding is never produced, and its probability goes to the other tokens, as
-`bad_words_ids` and `renormalize_logits` say in the settings of models on the Hub.
+Search follows the folder's settings. As set by `bad_words_ids` and `renormalize_logits` in models on the Hub, padding
+is never generated, and its probability goes to the other tokens.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from ..converted import Converted
 from ..files.folders import pair
 from ..files.hf_folder import (
-    facts_of,
-    folder_of,
     languages,
     load_reference,
     load_tokenizer,
-    own_config,
+    local_folder,
+    origin_facts,
     read_generation,
     read_weights,
     tokens_in_order,
     weight_files,
+    with_defaults,
 )
-from ..files.text import read_json
+from ..files.text import read_json_object
 from ..mapping import Table
 from ..options import ConversionError, Fields, Options, sharing, shown
 from ..parity.models import compare_models
@@ -39,7 +39,7 @@ from ..parity.scores import Parity
 from ..parity.tokenizers import tokenizer_differences
 from ..positions import check_computed
 from ..segmentation import SPACE, ConvertedTokenizer, Vocabulary, sentencepiece
-from .fairseq_layers import layers
+from .fairseq_layers import TRANSFORMERS_OPTIONS, layers
 
 
 POSITIONS = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
@@ -57,51 +57,29 @@ WEIGHTS = Table(
 OPTIONS = Fields(
     """
     vocab_size                  vocab_size
-    d_model                     d_model
-    d_ff                        encoder_ffn_dim
-    decoder_d_ff                decoder_ffn_dim
-    encoder_layers              encoder_layers
-    decoder_layers              decoder_layers
-    encoder_attention_heads     encoder_attention_heads
-    decoder_attention_heads     decoder_attention_heads
-    dropout                     dropout
-    attention_dropout           attention_dropout
-    activation_dropout          activation_dropout
-    activation_function         activation_function
-    norm_position               = post
-    final_norm                  = False
-    layer_norm_eps              = 1e-5
-    position_layout             = concatenated
     position_divisor            = half
-    attention_bias              = True
     softmax_bias                = True
-    scale_embedding             scale_embedding
-    zero_pad_embedding          = False
-    label_smoothing_type        = uniform
-    pad_token_id                pad_token_id
-    eos_token_id                eos_token_id
-    bos_token_id                bos_token_id
-    decoder_start_token_id      decoder_start_token_id
     """
+    + TRANSFORMERS_OPTIONS
 )
-# Old versions had these options, and were other models with them. (`extra_pos_embeddings`, which old files also set,
-# never mattered for Marian's positions.)
+# Options of old versions that change the model. (`extra_pos_embeddings`, also set in old files, has no effect on
+# Marian's positions.)
 MUST_BE_OFF = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 
 
 def convert(source: Path, unsafe: bool = False) -> Converted:
-    """A folder of `MarianMTModel.save_pretrained`, or a repository id; with its tokenizer."""
-    folder = folder_of(source)
-    values = read_json(folder / "config.json")
+    """Converts a folder written by `MarianMTModel.save_pretrained` or a repository on the Hub."""
+    folder = local_folder(source)
+    values = read_json_object(folder / "config.json")
     config = read_config(Options(values, "MarianMTModel"))
     tensors = untied(read_weights(folder, unsafe), config)
     check_computed({name: tensors[name] for name in POSITIONS if name in tensors}, config)
-    facts, tokenizer = facts_of(source, folder), None
+    facts, tokenizer = origin_facts(source, folder), None
     if original := load_tokenizer(MarianTokenizer, folder, TOKENIZER):
         tokenizer = read_tokenizer(original, folder, config)
         facts |= languages(original.source_lang, original.target_lang)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "transformers' Marian",
         config,
         WEIGHTS.read(tensors, config),
@@ -120,24 +98,24 @@ def read_config(options: Options) -> VaswaniConfig:
     options.off(*MUST_BE_OFF)
     options.only("static_position_embeddings", True, default=True)
     options.finish()
-    own = own_config(MarianMTModel.config_class, options)
-    shared, tied = own.take("share_encoder_decoder_embeddings"), own.take("tie_word_embeddings")
-    return own.config(
-        **OPTIONS.read(own),
-        decoder_vocab_size=own.take("vocab_size" if shared else "decoder_vocab_size"),
+    hf_options = with_defaults(MarianMTModel.config_class, options)
+    shared, tied = hf_options.take("share_encoder_decoder_embeddings"), hf_options.take("tie_word_embeddings")
+    return hf_options.config(
+        **OPTIONS.read(hf_options),
+        decoder_vocab_size=hf_options.take("vocab_size" if shared else "decoder_vocab_size"),
         share_embeddings=sharing(tied and shared, tied),
     )
 
 
 def untied(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-    """The tensors, with a shared matrix under the names of all its users; files store it once or more."""
+    """Returns the tensors, with a shared matrix under each of its names; files store it at least once."""
     tensors = dict(tensors)
     users = ["lm_head.weight", "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight"]
     users = {"all": ["model.shared.weight", *users], "target": users[:2], "none": []}[config.share_embeddings]
     if stored := [tensors[name] for name in users if name in tensors]:
         for name in users:
             tensors.setdefault(name, stored[0])
-    if "model.shared.weight" in tensors:  # source and target alone may share it
+    if "model.shared.weight" in tensors:  # only source and target may share it
         for stack in ("encoder", "decoder"):
             tensors.setdefault(f"model.{stack}.embed_tokens.weight", tensors["model.shared.weight"])
     if "final_logits_bias" not in tensors:
@@ -146,10 +124,10 @@ def untied(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[s
 
 
 def read_tokenizer(original: MarianTokenizer, folder: Path, config: VaswaniConfig) -> ConvertedTokenizer:
-    """MarianTokenizer with the files of `folder`.
+    """Converts MarianTokenizer, with the files in `folder`.
 
     Raises:
-        ConversionError: the vocabulary belongs to another model, or a SentencePiece model is damaged.
+        ConversionError: the vocabulary does not match the model, or a SentencePiece model is damaged.
     """
     source = vocabulary(original, original.encoder, config.vocab_size)
     separate = original.target_encoder if original.separate_vocabs else original.encoder
@@ -161,11 +139,13 @@ def read_tokenizer(original: MarianTokenizer, folder: Path, config: VaswaniConfi
     tokenizer.tokenizer.clean_up_tokenization_spaces = original.clean_up_tokenization_spaces
     pieces = source.tokens, target.tokens
     tokenizer.differences += tokenizer_differences(tokenizer.tokenizer, original, *pieces, spelling)
-    tokenizer.differences.append(f"A special token spelled out in a text, such as {original.eos_token}, is text here.")
+    tokenizer.differences.append(
+        f"A special token spelled out in a text, such as {original.eos_token}, is treated as text."
+    )
     if codes := [token for token in source.tokens if token.startswith(">>") and token.endswith("<<")]:
         tokenizer.differences.append(
-            f"A language code, such as {codes[0]}, is recognised anywhere in a text, not at its beginning only; codes "
-            "that are not in the vocabulary are split into pieces, not read as an unknown token."
+            f"A language code, such as {codes[0]}, is recognised anywhere in a text, not only at its beginning; codes "
+            "outside the vocabulary are split into pieces instead of becoming an unknown token."
         )
     return tokenizer
 
@@ -175,7 +155,7 @@ def vocabulary(original: MarianTokenizer, ids: Mapping[str, int], size: int) -> 
     special = (original.eos_token, original.unk_token, original.pad_token)
     eos, unk, pad = (ids.get(str(token)) for token in special)
     if eos is None:
-        raise ConversionError(f"The vocabulary has no {original.eos_token}.")
+        raise ConversionError(f"{original.eos_token} is missing in the vocabulary.")
     return Vocabulary(tokens, eos=eos, unk=unk, pad=pad)
 
 
@@ -184,11 +164,11 @@ def spelling(piece: str) -> str:
 
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
-    """Against transformers' own model, on random sentences."""
-    loaded = load_reference(MarianMTModel, folder_of(source))
+    """Compares with transformers' model on random sentences."""
+    loaded = load_reference(MarianMTModel, local_folder(source))
     if loaded is None:
         return None
     reference, _ = loaded
-    for stack in (reference.model.encoder, reference.model.decoder):  # old files store them in half precision
+    for stack in (reference.model.encoder, reference.model.decoder):  # old files store positions in half precision
         stack.embed_positions.weight.data = stack.embed_positions.create_weight()
     return compare_models(model, reference, f"transformers {transformers_version} MarianMTModel")

@@ -1,6 +1,6 @@
-"""JoeyNMT's Transformer, versions 1 and 2: a `.ckpt` with `config.yaml` and the vocabularies beside it.
+"""JoeyNMT's Transformer, versions 1 and 2: a `.ckpt` file with `config.yaml` and the vocabularies beside it.
 
-Only the configuration describes the model, and what it leaves open depends on JoeyNMT's version.
+Only the configuration describes the model; its defaults depend on the version of JoeyNMT.
 """
 
 import argparse
@@ -15,7 +15,15 @@ from vaswani_transformer import VaswaniConfig
 
 from ..converted import Converted, generation_config, language_facts
 from ..files.folders import checkpoint_in
-from ..files.joeynmt import Specials, is_version_1, load_tensors, read_config_file, read_vocabulary, steps, version
+from ..files.joeynmt import (
+    Specials,
+    is_version_1,
+    load_tensors,
+    read_config_file,
+    read_vocabulary,
+    step_number,
+    version,
+)
 from ..mapping import Table, matrices
 from ..options import ConversionError, Fields, Options, refuse_if_different, sharing, shown
 from ..positions import stored
@@ -75,8 +83,8 @@ OPTIONS = Fields(
     choices={"activation_function": {"relu": "relu", "gelu": "gelu", "swish": "silu"}},
 )
 POSITIONS = ["encoder.pe.weight", "decoder.pe.weight"]
-# Marks of other JoeyNMT models, and of its descendants for speech. A `sep_token` stands after prompts, to which further
-# embeddings are added.
+# Options of other JoeyNMT models and of derived speech toolkits. A `sep_token` follows prompts, which get additional
+# embeddings.
 MUST_BE_OFF = ("ctc", "ctc_weight", "subsample", "in_channels", "conv_kernel_sizes", "multitask", "sep_token")
 PLACES = ("", "data.", "data.special_symbols.", "model.", "model.encoder.", "model.decoder.")
 
@@ -89,34 +97,34 @@ def add_arguments(parser: argparse.ArgumentParser):
 def convert(
     source: Path, unsafe: bool = False, config: Path | None = None, codes: Path | None = None, spm: Path | None = None
 ) -> Converted:
-    """A checkpoint, or the folder that contains it. `config` is config.yaml, if that is elsewhere."""
+    """Converts a checkpoint, or the one in a folder. `config` is the path of config.yaml, if it is elsewhere."""
     names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")
-    path = checkpoint_in(source, "*.ckpt", names=names, newest=steps)
+    path = checkpoint_in(source, "*.ckpt", names=names, newest=step_number)
     file = config or path.parent / "config.yaml"
     recorded = Options(read_config_file(file), "JoeyNMT")
     tensors = load_tensors(path, unsafe)
-    specials = Specials.of(recorded)
+    specials = Specials.from_options(recorded)
     model_config = read_config(recorded, tensors, specials)
     sizes = {"src": model_config.vocab_size, "trg": model_config.decoder_vocab_size}
     vocabularies = [read_vocabulary(path.parent, recorded, side, specials, size) for side, size in sizes.items()]
-    texts = [Texts.of(recorded, side) for side in ("src", "trg")]
-    return Converted.of(
+    texts = [Texts.from_options(recorded, side) for side in ("src", "trg")]
+    return Converted.from_checkpoint(
         "joeynmt",
         model_config,
         WEIGHTS.read(tensors, model_config),
         search(recorded, model_config, specials, vocabularies[1]),
         tokenizer(path.parent, texts, vocabularies, specials, codes, spm),
         files=[path, file],
-        facts=facts_of(recorded, texts),
+        facts=recorded_facts(recorded, texts),
         target_tokens=vocabularies[1],
     )
 
 
-def facts_of(config: Options, texts: list[Texts]) -> dict[str, Any]:
+def recorded_facts(config: Options, texts: list[Texts]) -> dict[str, Any]:
     facts = {"version": config.take("joeynmt_version"), "name": config.take("name")}
     facts |= language_facts(*(side.language for side in texts))
     penalties = {name: config.take(f"testing.{name}") for name in ("repetition_penalty", "no_repeat_ngram_size")}
-    # transformers has settings of these names, but they do not spare special tokens as JoeyNMT's do.
+    # transformers' settings of these names also affect special tokens; JoeyNMT's do not.
     facts["search settings left out"] = [
         f"{name}={value}" for name, value in penalties.items() if isinstance(value, int | float) and value > 1
     ]
@@ -126,7 +134,7 @@ def facts_of(config: Options, texts: list[Texts]) -> dict[str, Any]:
 def read_config(config: Options, tensors: Mapping[str, torch.Tensor], specials: Specials) -> VaswaniConfig:
     refuse_other_models(config)
     settings = OPTIONS.read(config)
-    if (version(config) or (2, 2)) < (2, 2):  # these know only ReLU, and ignore the setting
+    if (version(config) or (2, 2)) < (2, 2):  # versions that only have ReLU and ignore the setting
         settings["activation_function"] = "relu"
     source, target = matrices(tensors, ["src_embed.lut.weight", "trg_embed.lut.weight"], config)
     positions = [norm_position(stack, config, tensors) for stack in ("encoder", "decoder")]
@@ -156,28 +164,28 @@ def refuse_other_models(config: Options):
         config.only(f"model.{stack}.type", "transformer", default="recurrent" if recurrent else "transformer")
         config.only(f"model.{stack}.alpha", 1, default=1)
         width = config.take(f"model.{stack}.hidden_size", 512)
-        config.only(f"model.{embeddings_of(stack, config)}.embeddings.embedding_dim", width, default=64)
+        config.only(f"model.{embedding_prefix(stack, config)}.embeddings.embedding_dim", width, default=64)
 
 
-def embeddings_of(stack: str, config: Options) -> str:
-    """The stack whose embeddings, and their settings, are used: tied ones are the encoder's."""
+def embedding_prefix(stack: str, config: Options) -> str:
+    """Returns the stack whose embeddings and settings are used: the encoder's if they are tied."""
     return "encoder" if config.take("model.tied_embeddings") else stack
 
 
 def scale_embedding(config: Options) -> bool:
-    encoder, decoder = (f"model.{embeddings_of(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
+    encoder, decoder = (f"model.{embedding_prefix(stack, config)}.embeddings.scale" for stack in ("encoder", "decoder"))
     refuse_if_different(config, encoder, [decoder], False)
     return bool(config.take(encoder, False))
 
 
 def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Where a stack has its norms, "pre" or "post".
+    """Returns "pre" or "post", the norm position of a stack.
 
-    Version 1 is always pre-norm, with a norm after each stack. Version 2 obeys `layer_norm`. If that is unset, all is
-    post-norm until 2.1; from 2.2 on the encoder is pre-norm, but no norm follows it.
+    Version 1 is always pre-norm, with a norm after each stack. Version 2 follows `layer_norm`. If that is unset, both
+    stacks are post-norm until 2.1; since 2.2 the encoder is pre-norm, without a norm after it.
 
     Raises:
-        ConversionError: nothing tells.
+        ConversionError: neither `layer_norm` nor the version is recorded.
     """
     position = config.take(f"model.{stack}.layer_norm")
     config.only(f"model.{stack}.layer_norm", "pre", "post", None)
@@ -194,20 +202,20 @@ def norm_position(stack: str, config: Options, tensors: Mapping[str, torch.Tenso
 
 
 def final_norm(config: Options, positions: list[str], tensors: Mapping[str, torch.Tensor]) -> bool | None:
-    """Whether a norm follows both stacks or neither; None if it follows just those that are pre-norm, as usual."""
+    """Whether a norm follows both stacks or neither; None if only pre-norm stacks have one, as usual."""
     names = [f"{stack}.layer_norm.weight" in tensors for stack in ("encoder", "decoder")]
     asked = [config.take(f"model.{stack}.layer_norm") == "pre" for stack in ("encoder", "decoder")]
     follows = [stored or wanted for stored, wanted in zip(names, asked, strict=True)]
     if follows == [position == "pre" for position in positions]:
         return None
     if follows[0] != follows[1]:
-        config.refuse("a pre-norm encoder without a norm at its end, and a decoder with one")
+        config.refuse("a pre-norm encoder without a final norm, with a decoder that has one")
     return follows[0]
 
 
 def search(config: Options, model: VaswaniConfig, specials: Specials, tokens: list[str]) -> GenerationConfig:
-    """The settings of `testing`, with which JoeyNMT itself translates; penalties are GNMT's."""
-    never = [specials.bos_id, *(tokens.index(token) for token in specials.others if token in tokens)]
+    """The search settings in `testing`, which JoeyNMT uses; its length penalty is GNMT's."""
+    never = [specials.bos_id, *(tokens.index(token) for token in specials.language_tags if token in tokens)]
     shortest, longest = None, config.real("testing.max_output_length", -1)
     if not is_version_1(config):  # version 1 has neither setting
         shortest = int(config.real("testing.min_output_length", 1))

@@ -1,14 +1,14 @@
 """Marian's own Transformer: `model.npz` with its vocabularies (and `decoder.yml`) beside it.
 
-The model stays Marian's, number for number, which transformers' MarianMTModel does not: position frequencies are
-10000^(-i / (d/2 - 1)), LayerNorm's eps is 1e-6, and the decoder's first input is a zero vector. Only post-norm
-models are read: Marian's pre-norm is not the usual one.
+The result computes exactly what Marian computes, unlike transformers' MarianMTModel: position frequencies are
+10000^(-i / (d/2 - 1)), LayerNorm's eps is 1e-6, and the decoder's first input is a zero vector. Only post-norm models
+are supported, because Marian's pre-norm is not the usual one.
 
-Marian has no padding. Here a token for it is added after the last: its embedding is zero, so that it is the zero start
-vector, too, and its bias in the softmax is so low that its probability is 0.
+Marian has no padding token; one is added after the last token. Its embedding is zero, so it also serves as the zero
+start vector, and its softmax bias is so low that its probability is 0.
 
-If the vocabularies are SentencePiece models, Marian segments texts itself. If they are lists of pieces, the file that
-segments texts (`source.spm` and `target.spm`, or `.bpe`, as OPUS-MT calls them) is looked for beside the model.
+SentencePiece vocabularies segment texts. For lists of pieces, the segmentation is a file beside the model, `source.spm`
+and `target.spm` or `.bpe`, as OPUS-MT names them.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from transformers import GenerationConfig
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted, generation_config
-from ..files.marian import MarianFiles, MarianVocabulary, list_of, with_padding
+from ..files.marian import MarianFiles, MarianVocabulary, list_option, with_padding
 from ..mapping import Table, matrices, shared
 from ..options import NOT, Fields, Options, shown
 from ..parity import marian as parity
@@ -76,10 +76,10 @@ OPTIONS = Fields(
     """,
     choices={
         "position_encoding": {False: "sinusoidal", True: "none"},
-        "scale_embedding": NOT,  # without positions, Marian does not scale either
+        "scale_embedding": NOT,  # without positions, Marian does not scale embeddings
     },
 )
-# Recorded in the settings of training, which may be missing; they matter for further training only.
+# From the training settings, which may be missing; only further training needs them.
 TRAINING = {
     "dropout": "transformer-dropout",
     "attention_dropout": "transformer-dropout-attention",
@@ -89,7 +89,7 @@ TRAINING = {
 ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 LEFT_OUT = "the shortlist of decoder.yml: all tokens are candidates"
 GELU = {"exact": "gelu", "sigmoid": "quick_gelu"}  # x * Phi(x), x * sigmoid(1.702 x)
-# Options that change what is computed, with the values under which nothing changes. Some versions lack some of them.
+# Options that change the model, with their neutral values. Not every version has all of them.
 MUST_BE = {
     "transformer-decoder-autoreg": ("self-attention",),
     "transformer-ffn-depth": (2,),
@@ -104,7 +104,7 @@ MUST_BE = {
     "right-left": (False,),
     "input-join-fields": (False,),
 }
-# Steps around a sub-layer: a adds its input, n normalises, h is a highway, r is RMSNorm; d, dropout, matters nowhere.
+# Steps around a sub-layer: a adds its input, n normalises, h is a highway, r is RMSNorm; d, dropout, is ignored.
 STEPS = {
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("an",),
@@ -115,19 +115,23 @@ STEPS = {
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument(
-        "--vocabs", type=Path, nargs="+", metavar="FILE", help="source and target vocabulary, if decoder.yml names none"
+        "--vocabs",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="source and target vocabulary, if not named in decoder.yml",
     )
     add_segmentation_files(parser, each_side=True)
     parser.add_argument(
         "--gelu",
         choices=GELU,
-        help="how gelu is computed, if the version does not tell: sigmoid until 1.11, exact now",
+        help="how gelu is computed, if the version is ambiguous: sigmoid until 1.11, exact since 1.12.42",
     )
 
 
 @dataclass
 class ConvertedMarian(Converted):
-    """With what Marian needs to run the model."""
+    """A converted model with the files that Marian needs to run it."""
 
     path: Path | None = None
     vocabularies: tuple[MarianVocabulary, ...] = ()
@@ -137,11 +141,11 @@ def convert(
     source: Path, unsafe: bool = False, vocabs: Sequence[Path] | None = None, gelu: str | None = None,
     spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
 ) -> ConvertedMarian:  # fmt: skip
-    """A model.npz, or the folder that contains it. `unsafe` changes nothing: nothing in these files is code."""
-    files = MarianFiles.read(source, vocabs)
+    """Converts a model.npz, or the one in a folder. `unsafe` has no effect: these files contain no code."""
+    files = MarianFiles.from_path(source, vocabs)
     config = read_config(files, gelu)
     rows = [len(files.tensors[name]) for name in ("encoder_Wemb", "decoder_Wemb")]
-    return ConvertedMarian.of(
+    return ConvertedMarian.from_checkpoint(
         "Marian",
         config,
         WEIGHTS.read(with_padding(files.tensors, config.vocab_size), config),
@@ -159,7 +163,7 @@ def convert(
 
 
 def search(config: VaswaniConfig, files: MarianFiles) -> GenerationConfig:
-    """The settings of decoder.yml."""
+    """The search settings in decoder.yml."""
     decoding = files.decoding
     return generation_config(
         config,
@@ -168,7 +172,7 @@ def search(config: VaswaniConfig, files: MarianFiles) -> GenerationConfig:
         length_penalty_offset=0,
         early_stopping=True,
         min_new_tokens=None,  # its translations may be empty
-        # Marian never writes <unk>, and does not renormalise for that.
+        # Marian never generates <unk>, without renormalising.
         suppress_tokens=None if decoding.take("allow-unk") else [files.vocabularies[1].unk],
     )
 
@@ -185,7 +189,7 @@ def read_config(files: MarianFiles, gelu: str | None) -> VaswaniConfig:
         **{field: files.training.real(name, 0.0) for field, name in TRAINING.items()},
         decoder_d_ff=options.take("transformer-decoder-dim-ffn") or None,
         activation_function=activation,
-        final_norm=steps(options, "transformer-postprocess-top") == "n",
+        final_norm=sublayer_steps(options, "transformer-postprocess-top") == "n",
         vocab_size=padding + 1,
         decoder_vocab_size=padding + 1,
         share_embeddings=shared(source, target, tensors["decoder_ff_logit_out_Wt"]),
@@ -200,12 +204,12 @@ def refuse_other_models(files: MarianFiles):
     options.only("type", "transformer")
     options.must_be(MUST_BE)
     for name, allowed in STEPS.items():
-        if steps(options, name) not in allowed:
+        if sublayer_steps(options, name) not in allowed:
             supported = ", ".join(map(repr, allowed))
             options.refuse(f"{name}={shown(options.take(name))} (supported, dropout aside: {supported})")
-    if kinds := [kind for kind in list_of(options.values, "input-types") if kind != "sequence"]:
+    if kinds := [kind for kind in list_option(options.values, "input-types") if kind != "sequence"]:
         options.refuse(f"input-types with {shown(kinds)} (supported: 'sequence')")
-    if len(sizes := list_of(options.values, "dim-vocabs")) not in (0, 2):
+    if len(sizes := list_option(options.values, "dim-vocabs")) not in (0, 2):
         options.refuse(f"{len(sizes)} vocabularies (supported: 2)")
     if "Wpos" in files.tensors:
         options.refuse("trained positions (supported: sinusoidal)")
@@ -215,22 +219,22 @@ def refuse_other_models(files: MarianFiles):
         options.refuse(f"</s> with ids {source.eos} and {target.eos} (supported: the same in both vocabularies)")
 
 
-def steps(options: Options, name: str) -> str:
+def sublayer_steps(options: Options, name: str) -> str:
     return str(options.take(name, STEPS[name][0])).replace("d", "")
 
 
 def activation_function(options: Options, gelu: str | None) -> str | None:
-    """Ours for Marian's. What it calls gelu is exact in 1.12.42, and an approximation until 1.11."""
+    """Translates Marian's activation. Its gelu is exact since 1.12.42 and an approximation until 1.11."""
     if options.take("transformer-ffn-activation") != "gelu":
         return options.choice("transformer-ffn-activation", ACTIVATIONS, default="swish")
     version = options.version("version", parts=3)
     if gelu is None and version is not None:
         gelu = "sigmoid" if version < (1, 12, 0) else "exact" if version >= (1, 12, 42) else None
     if gelu is None:
-        options.refuse("gelu, in a version that may compute it in either of two ways (choose with --gelu)")
+        options.refuse("gelu, whose form this version does not determine (choose with --gelu)")
     return GELU.get(gelu)
 
 
 def compare_live(source: Path, converted: ConvertedMarian, model: VaswaniForConditionalGeneration) -> Parity | None:
-    """Against what Marian prints, or once printed; see `parity.marian`."""
+    """Compares with Marian's recorded or live output; see `parity.marian`."""
     return parity.compare(converted.path, converted.vocabularies, model)

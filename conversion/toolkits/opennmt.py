@@ -1,6 +1,6 @@
-"""OpenNMT-py's Transformer, versions 2 and 3: a `.pt`, or a `.pt` with the weights in `.safetensors`.
+"""OpenNMT-py's Transformer, versions 2 and 3: a `.pt` file, with the weights in it or in `.safetensors`.
 
-Always pre-norm, with a LayerNorm after each stack. Version 2 has all biases; in version 3 options add them.
+It is always pre-norm, with a LayerNorm after each stack. Version 2 has all biases; in version 3 they are optional.
 """
 
 import re
@@ -24,7 +24,7 @@ from ..files.opennmt import (
     all_tensors,
     load_checkpoint,
     read_vocabulary,
-    steps,
+    step_number,
     weight_files,
 )
 from ..mapping import Table
@@ -80,13 +80,13 @@ OPTIONS = Fields(
     label_smoothing_type                                = uniform
     """,
     choices={
-        "activation_function": {"relu": "relu", "gelu": "gelu"},  # silu and gated-gelu multiply by a third matrix
+        "activation_function": {"relu": "relu", "gelu": "gelu"},  # silu and gated-gelu use a third matrix
         "position_encoding": {True: "sinusoidal", False: "none"},
         "scale_embedding": {True: True, False: False},  # one module does both
     },
 )
 LAYOUTS = {"SinusoidalInterleaved": ("interleaved", "half"), "SinusoidalConcat": ("concatenated", "half_minus_one")}
-# The values under which each of these leaves the paper's model as it is; the first is the toolkit's default.
+# The values with which each option leaves the paper's model unchanged; the first is the toolkit's default.
 MUST_BE = {
     "model_task": ("seq2seq",),
     "model_type": ("text",),
@@ -104,8 +104,8 @@ add_arguments = add_segmentation_files
 
 
 def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
-    """A checkpoint, or the folder that contains it; the subword models that it names are looked for beside it."""
-    path = checkpoint_in(source, "*.pt", newest=steps)
+    """Converts a checkpoint, or the one in a folder. Recorded subword models are used if they are beside it."""
+    path = checkpoint_in(source, "*.pt", newest=step_number)
     saved = load_checkpoint(path, unsafe)
     options = Options(saved["opt"] if isinstance(saved["opt"], dict) else vars(saved["opt"]), "OpenNMT-py")
     refuse_other_models(options)
@@ -115,7 +115,7 @@ def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: 
     vocabularies = [read_vocabulary(saved["vocab"], side) for side in ("src", "tgt")]
     start = saved["vocab"].get("decoder_start_token") or options.take("decoder_start_token", BOS)
     config = read_config(options, tensors, *vocabularies, start)
-    return Converted.of(
+    return Converted.from_checkpoint(
         "opennmt",
         config,
         WEIGHTS.read(tensors, config),
@@ -139,13 +139,13 @@ def refuse_other_models(options: Options):
 
 
 def size(options: Options, name: str, both: str) -> int | None:
-    """An option of one side; the one for both sides wins if it is set."""
+    """Returns a size; the option for both sides, if set, overrides that of one side."""
     common = options.take(both, -1)
     return options.take(name) if common in (0, -1) else common
 
 
 def width(options: Options) -> int | None:
-    """d_model, which all widths must be."""
+    """Returns d_model, to which all widths must be equal."""
     hidden = "hid" if options.take("enc_hid_size") else "rnn"  # "rnn" in version 2
     hidden_size = {"hid": "hidden_size", "rnn": "rnn_size"}[hidden]
     d_model = size(options, f"enc_{hidden}_size", hidden_size)
@@ -163,12 +163,12 @@ def read_config(
     options: Options, tensors: Mapping[str, torch.Tensor], source: list[str], target: list[str], start: str
 ) -> VaswaniConfig:
     settings, d_model = OPTIONS.read(options), width(options)
-    for name in ("dropout", "attention_dropout", "activation_dropout"):  # one rate, or one for each part of training
+    for name in ("dropout", "attention_dropout", "activation_dropout"):  # one rate, or one per stage of training
         if isinstance(settings[name], list) and settings[name]:
             settings[name] = settings[name][-1]
     refuse_vocabularies(options, tensors, source, target)
     if start not in target:
-        options.refuse(f"decoder_start_token={shown(start)}, which is not in the vocabulary")
+        options.refuse(f"decoder_start_token={shown(start)} (supported: a token of the vocabulary)")
     shares_target = options.take("share_decoder_embeddings")
     return options.config(
         **settings | read_positions(options, tensors, d_model),
@@ -200,7 +200,7 @@ def refuse_vocabularies(options: Options, tensors: Mapping[str, torch.Tensor], s
 
 
 def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_model: int | None) -> dict[str, Any]:
-    """As the options say, or what the stored tables are: these are what the toolkit adds, whatever the options say."""
+    """Reads positions from stored tables, which the toolkit adds whatever the options say, else from the options."""
     layout, divisor = options.choice("position_encoding_type", LAYOUTS, default="SinusoidalInterleaved")
     settings = {"position_layout": layout, "position_divisor": divisor}
     if not options.take("position_encoding"):
@@ -209,7 +209,7 @@ def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_mode
 
 
 def search(config: VaswaniConfig, vocab: Mapping) -> GenerationConfig:
-    """`onmt_translate` ranks by mean log P in version 3, by log P in version 2. It counts the start token, too."""
+    """The search of `onmt_translate`, by mean log P in version 3 (counting the start token), by log P in version 2."""
     mean = 0.0 if isinstance(vocab["tgt"], Field) else 1.0
     return generation_config(
         config,

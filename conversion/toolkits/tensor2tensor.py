@@ -1,7 +1,7 @@
-"""tensor2tensor's Transformer, versions since 1.4 (November 2017): a TensorFlow checkpoint, with `hparams.json` and
+"""tensor2tensor's Transformer, version 1.4 (November 2017) and later: a TensorFlow checkpoint with `hparams.json` and
 `vocab.*.subwords` beside it.
 
-The same variables can be read from a `variables.npz`, as `tf.train.load_checkpoint` gives them:
+The variables may also be in a `variables.npz`, written with `reader = tf.train.load_checkpoint(...)` and
 `numpy.savez("variables.npz", **{name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()})`.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from vaswani_transformer.generation_vaswani import paper_generation_config
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 from ..converted import Converted
 from ..files.tensor2tensor import MODEL, canonical, embeddings, files, find, npz_variables, read_hparams, weights
@@ -22,7 +22,7 @@ from ..options import ConversionError, Fields, Options, shown
 from ..segmentation.tensor2tensor import read_tokenizer
 
 
-# Names are those of the checkpoint without "transformer/body/", with dots for slashes; `canonical` renames norms.
+# The checkpoint's names without "transformer/body/", with dots for slashes; `canonical` renames norms.
 WEIGHTS = Table(
     """
     model.encoder.embed_tokens.weight                input_emb
@@ -76,17 +76,17 @@ OPTIONS = Fields(
     pad_token_id                = {PAD}
     eos_token_id                = {EOS}
     decoder_start_token_id      = {PAD}
-    """,  # padding is looked up as a zero vector, with which the decoder starts
+    """,  # the embedding of padding is a zero vector, the decoder's first input
     choices={
         "position_encoding": {"timing": "sinusoidal", "emb": "learned", "none": "none"},
         "scale_embedding": {"sqrt_depth": True, "none": False, "": False},
         "source_space_embedding": {True: True, False: False},
     },
 )
-# Steps before and after a sub-layer (n norm, a add; d dropout matters nowhere), and where the norms then are.
+# Steps before and after a sub-layer (n norm, a add; d, dropout, is ignored), and the resulting norm position.
 SEQUENCES = {("", "an"): "post", ("n", "a"): "pre"}
 NORMS = {"post": "layer_postprocess", "pre": "layer_prepostprocess"}
-# Each changes the function, or is stored in another form. These values leave the paper's model as it is.
+# Options that change the model or its storage, with the values that leave the paper's model unchanged.
 MUST_BE = {
     "self_attention_type": ("dot_product",),
     "norm_type": ("layer",),
@@ -119,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser):
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="the vocabulary, or the source's and the target's (default: vocab.*.subwords beside the checkpoint)",
+        help="the vocabulary, or those of source and target (default: vocab.*.subwords beside the checkpoint)",
     )
 
 
@@ -127,15 +127,15 @@ def convert(
     source: Path, unsafe: bool = False, hparams: Path | None = None, target_space_id: int | None = None,
     vocab: Sequence[Path] | None = None,
 ) -> Converted:  # fmt: skip
-    """A checkpoint (`model.ckpt-N`, or its `.index`), a `variables.npz`, or the folder that contains one.
+    """Converts a checkpoint (`model.ckpt-N` or its `.index`), a `variables.npz`, or the one in a folder.
 
-    `unsafe` changes nothing: nothing in these files is code.
+    `unsafe` has no effect: these files contain no code.
     """
     path = find(source)
     values = read_hparams(hparams or path.parent / "hparams.json")
     variables = npz_variables(path) if path.suffix == ".npz" else read_bundle(path, weights)
     if not variables:
-        raise ConversionError(f"{path} holds no tensor2tensor Transformer: no variable begins with {MODEL!r}.")
+        raise ConversionError(f"No tensor2tensor Transformer in {path}: no variable starts with {MODEL!r}.")
     space_id = values.get("target_space_id") if target_space_id is None else target_space_id
     options = Options(values, "tensor2tensor")
     settings = read_settings(options)
@@ -152,7 +152,7 @@ def convert(
         hint = choose_space(tensors, space_id)
         facts["target_space_id"] = space_id or 0
     vocabularies, tokenizer = read_tokenizer(path.parent, vocab, config, options.number("vocab_divisor", 1))
-    return Converted.of(
+    return Converted.from_checkpoint(
         "tensor2tensor",
         config,
         WEIGHTS.read({**tensors, **tables}, config),
@@ -167,27 +167,29 @@ def convert(
 
 
 def choose_space(tensors: dict[str, torch.Tensor], chosen: int | None) -> str:
-    """Keeps the vector [1, D] that is added to the source for one target space; returns what to try if it is wrong."""
+    """Keeps the vector [1, D] of one target space, which is added to the source; returns a hint in case it is wrong."""
     kernel, number = tensors.get("target_space_embedding.kernel"), chosen or 0
     if kernel is None or kernel.dim() != 2:
-        raise ConversionError("hparams.json asks for a target_space_embedding, but the checkpoint has none.")
+        raise ConversionError("hparams.json requires a target_space_embedding, but the checkpoint has none.")
     spaces = f"0 to {len(kernel) - 1}"
     if not isinstance(number, int) or not 0 <= number < len(kernel):
-        raise ConversionError(f"--target-space-id {shown(number)}: the target spaces of this model are {spaces}.")
+        raise ConversionError(
+            f"Invalid --target-space-id {shown(number)}: the target spaces of this model are {spaces}."
+        )
     tensors["target_space_embedding.kernel"] = kernel[number : number + 1]
     if chosen is not None:
         return ""
     return (
-        "hparams.json does not name the target space of the model, and 0 was assumed. If everything else is right, "
-        f"pass --target-space-id N, from {spaces}: in early versions it was that of the target language."
+        "hparams.json does not record the target space, so 0 was assumed. If everything else is right, "
+        f"pass --target-space-id N, from {spaces}: in early versions it depends on the target language."
     )
 
 
 def read_settings(options: Options) -> dict[str, Any]:
-    """The configuration, except for what the embeddings show.
+    """Reads the configuration, except for sizes and sharing of the embeddings.
 
     Raises:
-        ConversionError: options are not supported; all are named.
+        ConversionError: options are unsupported; the message names all.
     """
     options.must_be(MUST_BE)
     options.off(*MUST_BE_OFF)
@@ -217,7 +219,7 @@ def norm_position(options: Options) -> str | None:
 
 
 def head_widths(options: Options) -> dict[str, int]:
-    """d_k and d_v of our configuration, where they are not d_model / heads."""
+    """Returns d_k and d_v of our configuration, unless they equal d_model / heads."""
     d_model, heads = options.number("hidden_size"), options.number("num_heads", 8)
     widths = {}
     for ours, name in (("d_k", "attention_key_channels"), ("d_v", "attention_value_channels")):

@@ -1,7 +1,7 @@
 """State dicts of models around `torch.nn.Transformer`, with the layout of PyTorch's tutorial "Language Translation with
 nn.Transformer and torchtext".
 
-`description.json` beside the state dict says what it does not record. Only "heads" has no default:
+`description.json`, beside the state dict, provides what it does not record. Only "heads" has no default:
 
 | field           | default    | what it is                                                                            |
 |-----------------|------------|---------------------------------------------------------------------------------------|
@@ -30,7 +30,7 @@ import torch
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 from ..converted import Converted
-from ..files.torch import canonical, names
+from ..files.torch import canonical, part_names
 from ..mapping import Table, count_layers, matrices, shared
 from ..options import NORM_FIRST, ConversionError, Fields, Options, shown
 from ..parity import torch as parity
@@ -109,14 +109,14 @@ def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--norm-first", action="store_true", default=None, help="the model has norm_first=True")
     parser.add_argument("--activation", choices=ACTIVATIONS, help="default: relu")
     parser.add_argument("--layer-norm-eps", type=float, metavar="EPS", help="default: 1e-5")
-    parser.add_argument("--positions", choices=POSITIONS, help="if their table is not stored")
+    parser.add_argument("--positions", choices=POSITIONS, help="kind of positions, if their table is not stored")
 
 
 def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """A state dict, or the folder that contains one. `given` are the options of `add_arguments`."""
+    """Converts a state dict, or the one in a folder. `given` are the options of `add_arguments`."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "torch.nn.Transformer", DEFAULTS, **given)
-    tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), names(options))
+    tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), part_names(options))
     config = read_config(options, tensors)
     return bare_state_dict.converted(path, options, config, WEIGHTS.read(readable(tensors, config), config))
 
@@ -162,14 +162,16 @@ def read_positions(options: Options, tensors: Mapping[str, torch.Tensor], d_mode
     positions = recognise(tables, d_model)
     kind = options.take("positions")
     if kind is not None and (kind == "none" or positions.get("position_layout", kind) != kind):
-        options.refuse(f"positions={shown(kind)} beside a table of others (supported: those of the table)")
+        options.refuse(
+            f"positions={shown(kind)} with a stored table of another kind (supported: the kind of the table)"
+        )
     return positions
 
 
 def readable(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
-    """Tensors as the table names them.
+    """Renames tensors for the mapping table.
 
-    With `bias=False` the norms have no biases either, which equals biases of zero. Sinusoids are computed, not read.
+    With `bias=False` the norms have no biases either; zeros are added. Sinusoids are left out, because we compute them.
     """
     readable = {}
     for name, tensor in tensors.items():
@@ -184,10 +186,10 @@ def readable(tensors: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict
 
 
 def compare_live(source: Path, converted: Converted, model: VaswaniForConditionalGeneration) -> Parity | None:
-    """Against torch.nn.Transformer itself, with the tensors of the file; None if only running its code reads them."""
+    """Compares with torch.nn.Transformer and the file's tensors; returns None if only --unsafe can load them."""
     options = Options(converted.facts["description"], converted.toolkit)
     try:
         state = bare_state_dict.load_state_dict(bare_state_dict.find(source))
     except ConversionError:
         return None
-    return parity.compare(options.values, canonical(state, names(options)), model)
+    return parity.compare(options.values, canonical(state, part_names(options)), model)

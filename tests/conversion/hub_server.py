@@ -125,15 +125,15 @@ class Handler(BaseHTTPRequestHandler):
         refs.setdefault(rev, refs["main"])
 
     def info(self, repo: str, rev: str = "main"):
-        if found := self.files(repo, rev):
-            names = [{"rfilename": path} for path in found[1]]
+        if commit := self.files(repo, rev):
+            names = [{"rfilename": path} for path in commit[1]]
             private = self.server.repos[repo]["private"]
-            self.send(200, {"id": repo, "sha": found[0], "private": private, "siblings": names})
+            self.send(200, {"id": repo, "sha": commit[0], "private": private, "siblings": names})
 
     def tree(self, repo: str, rev: str, path: str = ""):
-        if not (found := self.files(repo, rev)):
+        if not (commit := self.files(repo, rev)):
             return
-        inside = {name: content for name, content in found[1].items() if not path or name.startswith(f"{path}/")}
+        inside = {name: content for name, content in commit[1].items() if not path or name.startswith(f"{path}/")}
         if path and not inside:
             return self.send(404, {"error": "no entry"}, X_Error_Code="EntryNotFound")
         entries = []
@@ -146,19 +146,19 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, entries)
 
     def preupload(self, repo: str, rev: str):
-        if found := self.files(repo, rev):
+        if commit := self.files(repo, rev):
             answers = []
             for path in (file["path"] for file in json.loads(self.body)["files"]):
                 mode = self.server.upload_mode if lfs(path) else "regular"
-                there = found[1].get(path)
+                there = commit[1].get(path)
                 digest = there and (hashlib.sha256(there).hexdigest() if mode == "lfs" else blob_id(there))
                 answers.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": digest})
             self.send(200, {"files": answers})
 
     def make_commit(self, repo: str, rev: str):
-        if not (found := self.files(repo, rev)):
+        if not (commit := self.files(repo, rev)):
             return
-        files, known = dict(found[1]), self.server.repos[repo]
+        files, known = dict(commit[1]), self.server.repos[repo]
         for line in map(json.loads, self.body.splitlines()):
             value = line["value"]
             if line["key"] == "file":
@@ -168,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         number = len(known["refs"])  # of the pull request, if this is to be one
-        sha = self.server.commit(known, f"refs/pr/{number}" if "create_pr" in self.query else rev, files, found[0])
+        sha = self.server.commit(known, f"refs/pr/{number}" if "create_pr" in self.query else rev, files, commit[0])
         url = f"{self.server.url}/{repo}"
         links = {"commitUrl": f"{url}/commit/{sha}", "pullRequestUrl": f"{url}/discussions/{number}"}
         self.send(200, {"commitOid": sha, **links})
@@ -190,9 +190,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200 if is_whole else 400)
 
     def resolve(self, repo: str, rev: str, path: str):
-        if not (found := self.files(repo, rev)):
+        if not (commit := self.files(repo, rev)):
             return
-        sha, files = found
+        sha, files = commit
         if path not in files:
             return self.send(404, {"error": "no entry"}, X_Error_Code="EntryNotFound", X_Repo_Commit=sha)
         content, headers = files[path], {"X_Repo_Commit": sha, "ETag": f'"{blob_id(files[path])}"'}

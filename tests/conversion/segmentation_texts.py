@@ -27,7 +27,7 @@ def vocabulary(pieces) -> Vocabulary:
     return Vocabulary([*SPECIAL, *pieces], bos=0, pad=1, eos=2, unk=3)
 
 
-def ids_of(pieces, known: Vocabulary) -> list[int]:
+def piece_ids(pieces, known: Vocabulary) -> list[int]:
     """As toolkits look pieces up."""
     numbers = {token: number for number, token in enumerate(known.tokens)}
     return [*(numbers.get(piece, 3) for piece in pieces), 2]

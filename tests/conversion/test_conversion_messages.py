@@ -1,4 +1,4 @@
-"""What a user reads who gives something wrong to this room: a sentence, and usage only where the usage was wrong."""
+"""Error messages are sentences; usage is shown only if the usage was wrong."""
 
 import re
 
@@ -10,22 +10,22 @@ from conversion.__main__ import main
 
 ERRORS = [
     ("opennmt absent.pt out", "vaswani convert opennmt: error: No such file or folder: absent.pt."),
-    ("opennmt empty out", "There is no checkpoint in empty. Looked for *.pt."),
+    ("opennmt empty out", "No checkpoint in empty. Expected *.pt."),
     ("opennmt nothing.pt out", "nothing.pt is empty."),
-    ("opennmt text.pt out", "text.pt is damaged, or was not written by torch.save."),
-    ("opennmt text.pt text.pt", "text.pt is a file; OUT must be a new folder."),
-    ("opennmt text.pt .", "Cannot write to '.'; name a new folder."),
+    ("opennmt text.pt out", "text.pt is damaged or was not written by torch.save."),
+    ("opennmt text.pt text.pt", "text.pt is a file. OUT must be a new folder."),
+    ("opennmt text.pt .", "Cannot write to '.'. Pass the name of a new folder."),
     ("opennmt text.pt full", "full already exists and is not empty. Choose another name, or delete it."),
     ("opennmt text.pt text.pt/out", "Cannot write text.pt/out: text.pt is a file, not a folder."),
     (
         "torch state.pt out",
-        "how many attention heads the model has. Give the number with --heads, for",
+        "The number of attention heads is not recorded. Pass it with --heads, for",
     ),
     ("fsmt nope out", "nope is neither a folder nor a repository id such as"),
     ("to-onnx nope out", "vaswani convert to-onnx: error: There is no checkpoint called 'nope'."),
     ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
-    ("publish full name", "vaswani publish: error: 'name' is not a repository name. It must be user/name, for example"),
-    ("publish nope ada/x", "There is no folder or included checkpoint called 'nope'."),
+    ("publish full name", "vaswani publish: error: Invalid repository name: 'name'. It must be user/name, for example"),
+    ("publish nope ada/x", "No folder or included checkpoint called 'nope'."),
     (
         "publish empty ada/x",
         "empty cannot be published: - config.json is missing - generation_config.json",
@@ -34,7 +34,7 @@ ERRORS = [
 ]
 USAGE = [
     ("to-marian a b --quantise", "usage: vaswani convert to-marian", "unknown options: --quantise"),
-    ("fairsec a b", "usage: vaswani convert", "there is no toolkit or command called 'fairsec'; did you mean fairseq?"),
+    ("fairsec a b", "usage: vaswani convert", "unknown toolkit or command: 'fairsec'; did you mean fairseq?"),
     ("publish", "usage: vaswani publish", "FOLDER, user/name"),
 ]
 

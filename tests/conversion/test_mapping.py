@@ -40,9 +40,9 @@ def test_a_weight_and_a_bias_without_a_common_name_take_one_row():
 def test_a_matrix_that_is_missing_is_named_after_what_was_refused():
     tensors = {"source": torch.ones(3, 2), "target": torch.ones(3)}
     options = Options({"kind": "other"}, "toolkit")
-    with pytest.raises(ConversionError, match="not a translation model of toolkit.*lacks tensors: softmax"):
+    with pytest.raises(ConversionError, match="Not a translation model of toolkit.*no tensors: softmax"):
         matrices(tensors, ["source", "target", "softmax"], options)
-    with pytest.raises(ConversionError, match="should be matrices: target"):
+    with pytest.raises(ConversionError, match="must be matrices: target"):
         matrices(tensors, ["target"], options)
     options.off("kind")
     with pytest.raises(ConversionError, match="kind='other'"):  # the reason why they are missing
@@ -51,9 +51,9 @@ def test_a_matrix_that_is_missing_is_named_after_what_was_refused():
 
 
 def test_sharing_is_seen_in_the_matrices():
-    one, equal, other = torch.ones(3, 2), torch.ones(3, 2), torch.zeros(3, 2)
-    assert shared(one, one, one) == "all"
-    assert shared(other, one, one) == "target"
-    assert shared(one, one, other) == "none"  # the embeddings alone cannot share
-    assert shared(one, equal, one) == "none"
-    assert shared(one, equal, one, torch.equal) == "all"
+    matrix, equal, other = torch.ones(3, 2), torch.ones(3, 2), torch.zeros(3, 2)
+    assert shared(matrix, matrix, matrix) == "all"
+    assert shared(other, matrix, matrix) == "target"
+    assert shared(matrix, matrix, other) == "none"  # the embeddings alone cannot share
+    assert shared(matrix, equal, matrix) == "none"
+    assert shared(matrix, equal, matrix, torch.equal) == "all"

@@ -6,7 +6,7 @@ import torch
 from conversion.options import ConversionError, Options
 from conversion.positions import recognise, stored
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
 
 def table(rows: int = 300, **fields) -> torch.Tensor:

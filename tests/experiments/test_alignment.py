@@ -9,8 +9,8 @@ from tiny_checkpoint import tiny_checkpoint
 from experiments import alignment
 from experiments.alignment import Aligned, error_rate, links_of_heads, parse, read_alignments, split, turned
 from experiments.lab import ROOM
-from vaswani_transformer.alignment_vaswani import AlignmentHead, align
 from vaswani_transformer.loading import load
+from vaswani_transformer.model.alignment_vaswani import AlignmentHead, align
 
 
 FILES = sorted((ROOM / "alignments").glob("*.txt"))

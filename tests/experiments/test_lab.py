@@ -1,13 +1,42 @@
 """Runs of a lab: trained by training.grid, found again, and measured by training.likelihood."""
 
 import json
+import signal
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
+from processes import quick_subprocess
 from toy_data import toy_pairs, write_toy
 
 from experiments import lab as room
 from experiments.lab import ExperimentError, Lab
+from training import grid
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_processes():
+    """The grid in this process, where it starts its runs as quickly as the lab its other commands."""
+    call = Lab.call
+
+    def quick_call(self, module, *arguments, stdout, **streams):
+        if module != "training.grid":
+            return call(self, module, *arguments, stdout=stdout, **streams)
+        try:
+            with redirect_stdout(stdout), redirect_stderr(stdout):
+                grid.main([*map(str, arguments)])
+        except SystemExit as end:
+            return end.code or 0
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lab, "call", quick_call)
+        patch.setattr(room, "subprocess", quick_subprocess)
+        patch.setattr(grid, "subprocess", quick_subprocess)
+        handlers = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
+        yield
+    for number, handler in handlers:
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from experiments.intervals import Interval
 from experiments.lab import ROOM, ExperimentError, Lab, Run, recorded
 from training.recipe import load_recipe
 from vaswani_transformer import VaswaniConfig
-from vaswani_transformer.configuration_vaswani import TABLE_3
+from vaswani_transformer.model.configuration_vaswani import TABLE_3
 
 
 @pytest.mark.parametrize("name", report.EXPERIMENTS)

@@ -15,7 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from vaswani_transformer import __version__, remote_code
+from vaswani_transformer import __version__
 
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 ROOMS = ["conversion", "training", "benchmarks", "experiments"]
 IN_THE_WHEEL = [PACKAGE, ROOT / "conversion", ROOT / "training"]  # the rooms as subpackages of the package
-REMOTE_CODE = [Path(name).stem for name in (*remote_code.FILES, remote_code.TOKENIZER_FILE)]
 
 
 def direct_dependencies() -> list[Requirement]:
@@ -75,7 +74,7 @@ def test_constraints_pin_every_direct_dependency():
 def test_test_extra_holds_the_extras_that_users_choose_from():
     [own] = [r for r in map(Requirement, EXTRAS["test"]) if r.name == PROJECT["name"]]
     needs_compiler = {"align"}
-    assert own.extras == EXTRAS.keys() - {"test", "dev"} - needs_compiler
+    assert own.extras == EXTRAS.keys() - {"test", "docs", "dev"} - needs_compiler
 
 
 # The wheel -----------------------------------------------------------------------------------------------------------
@@ -157,12 +156,6 @@ def test_rooms_work_from_the_wheel(site_packages, tmp_path, verb, words):
 
 
 # Who imports whom ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", REMOTE_CODE)
-def test_remote_code_imports_only_its_siblings(name):
-    ours = [i for i in imports(PACKAGE / f"{name}.py") if i.split(".")[0] in ["", PACKAGE.name, "tests", *ROOMS]]
-    assert [i for i in ours if i.split(".")[:2] not in [["", sibling] for sibling in REMOTE_CODE]] == []
 
 
 @pytest.mark.parametrize("room", [PACKAGE.name, *(room for room in ROOMS if (ROOT / room).is_dir())])

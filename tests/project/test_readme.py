@@ -1,6 +1,7 @@
-"""Every command and example in README.md, run as it stands there.
+"""Every command and example in README.md, and the marked commands of the other pages, run as written.
 
-The two blocks that install the package are run word for word by .ci/run, which has a network.
+The two blocks that install the package are run word for word by .ci/run, which has a network. test_guide.py runs the
+unmarked examples of the guides.
 """
 
 import os
@@ -11,18 +12,27 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from guide import PAGES as GUIDES
 from guide import models_kept, printed, run
+from waiting import TIMEOUT
 
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "conversion" / "README.md", ROOT / "training" / "README.md", *GUIDES]
 BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
-BLOCKS = [(m["language"], m["mark"], m["code"]) for m in BLOCK.finditer(README)]
 RUN_BY_CI = ("install-command", "test-command")
+RUN_HERE = ("in a clone", "needs the corpora", "opens a page")
+NOT_RUN = ("text", "dockerfile", "ini")  # outputs, a cluster's commands, files for a server
 
 
-def select(language, *marks):
-    return [code for lang, mark, code in BLOCKS if lang == language and mark in marks]
+def blocks(*pages):
+    texts = (page.read_text(encoding="utf-8") for page in pages)
+    return [(m["language"], m["mark"], m["code"]) for text in texts for m in BLOCK.finditer(text)]
+
+
+def select(language, *marks, pages=PAGES):
+    return [code for lang, mark, code in blocks(*pages) if lang == language and mark in marks]
 
 
 @pytest.fixture
@@ -32,8 +42,11 @@ def environment():
 
 
 def test_every_block_is_run_somewhere():
-    assert {language for language, _, _ in BLOCKS} == {"bash", "python", "text"}
-    assert {mark for _, mark, _ in BLOCKS} == {None, *RUN_BY_CI, "in a clone", "needs the corpora", "opens a page"}
+    of_readme = {(language, mark) for language, mark, _ in blocks(ROOT / "README.md")}
+    assert of_readme == {*(("bash", mark) for mark in (*RUN_BY_CI, "opens a page")), ("python", None), ("text", None)}
+    of_guides = {(language, mark) for language, mark, _ in blocks(*GUIDES) if language not in ("console", "python")}
+    assert of_guides <= {("bash", "needs the corpora"), *((language, None) for language in NOT_RUN)}
+    assert {mark for _, mark, _ in blocks(*PAGES)} == {None, *RUN_BY_CI, *RUN_HERE}
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for mark in RUN_BY_CI:
         assert len(select("bash", mark)) == 1
@@ -48,15 +61,6 @@ def in_folder(tmp_path, monkeypatch, environment):
         yield tmp_path
 
 
-@pytest.mark.parametrize("code", select("bash", None))
-def test_shell_examples(code, in_folder):
-    (in_folder / "english.txt").write_text("Good morning.\n\nI am hungry.\n", encoding="utf-8")
-    for line in code.splitlines():
-        assert run(line) or "--output" in line, line
-    lines = (in_folder / "german.txt").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 3 and lines[0] and not lines[1] and lines[2]
-
-
 @pytest.mark.parametrize("code", select("bash", "in a clone"))
 def test_examples_in_a_clone(code, tmp_path, environment):
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -65,18 +69,20 @@ def test_examples_in_a_clone(code, tmp_path, environment):
         assert result.returncode == 0 and result.stdout, f"{line}\n{result.stderr}"
 
 
-@pytest.mark.parametrize("code", select("python", None))
+@pytest.mark.parametrize("code", select("python", None, pages=[ROOT / "README.md"]))
 def test_python_examples(code, in_folder):
     assert printed(code)
 
 
 @pytest.mark.parametrize(
-    "line", [x for code in select("bash", "needs the corpora") for x in code.splitlines() if x.startswith("python")]
+    "line", [x for code in select("bash", "needs the corpora") for x in code.splitlines() if "DATA" in x]
 )
-def test_commands_that_need_the_corpora_ask_for_them(line, environment):
-    """All but the corpora is in its place: each command gets as far as looking for the data."""
-    result = subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert result.returncode == 1
+def test_commands_that_need_the_corpora_ask_for_them(line, tmp_path, environment):
+    """All but the corpora is in place: each command gets as far as looking for the data."""
+    for name in ("training", "vaswani_transformer"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    result = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 1, result.stderr
     assert "DATA/" in result.stderr and "Traceback" not in result.stderr
 
 
@@ -88,7 +94,7 @@ def test_the_command_that_opens_a_page_serves_it(environment):
         said = next(line for line in process.stderr if "http://" in line)
         address = re.search(r"http://\S+", said)[0]
         try:
-            with urllib.request.urlopen(address, timeout=60) as page:
+            with urllib.request.urlopen(address, timeout=TIMEOUT) as page:
                 assert "The Transformer" in page.read().decode()
         finally:
             process.terminate()
@@ -100,8 +106,3 @@ def test_shows_what_the_first_command_prints(in_folder):
     text = re.search(r'vaswani translate ".*"', command)[0]
     shown = README.split("```text\n")[1].split("\n```")[0]
     assert run(text).strip() == shown
-
-
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target

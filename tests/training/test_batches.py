@@ -51,7 +51,7 @@ def greedy(lengths, order, budget):
 LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), min_size=1, max_size=80)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(lengths=LENGTHS, budget=st.integers(40, 300), epoch=st.integers(0, 3), data=st.data())
 def test_batches_hold_what_is_taken_within_the_budget_and_are_those_of_a_greedy_loop(lengths, budget, epoch, data):
     lengths = np.array(lengths)

@@ -8,7 +8,7 @@ import torch
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from training import confidence as measuring
-from vaswani_transformer.confidence_vaswani import Calibration, Features
+from vaswani_transformer.model.confidence_vaswani import Calibration, Features
 
 
 def test_a_word_is_right_as_often_as_the_reference_has_it():

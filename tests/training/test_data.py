@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 from toy_data import toy_pairs
 from transformers import PreTrainedTokenizerFast
+from waiting import TIMEOUT
 
 from training import data as data_module
 from training.data import (
@@ -33,8 +34,8 @@ from training.data import (
 from training.parallel_text import held_out_pairs, hold_out, iterate_pairs, read_pairs, training_pairs
 from training.recipe import Data, Source
 from training.subwords import Merges
-from vaswani_transformer.tokenization import learn_tokenizer
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 PAIRS = list(dict.fromkeys(toy_pairs(60)))
@@ -224,7 +225,7 @@ def test_tokens_are_those_of_each_side_and_none_is_padding():
     assert any(source != target for source, target in expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pairs=st.lists(st.tuples(*2 * [st.text(max_size=30)]), min_size=1, max_size=20), at=st.integers(1, 9))
 def test_the_cache_holds_what_the_tokenizer_says(tmp_path_factory, tokenizer, pairs, at):
     """Read from the disk, in batches of any size, as the tokenizer encodes each text alone."""
@@ -329,7 +330,7 @@ def test_a_killed_writer_leaves_nothing_that_is_taken_for_whole(tmp_path, tokeni
     # Forked, so as not to wait for imports; the child does nothing but write and die.
     process = get_context("fork").Process(target=_write_until_killed, args=(tmp_path, tokenizer, data))
     process.start()
-    process.join(60)
+    process.join(TIMEOUT)
     assert process.exitcode == -signal.SIGKILL
     assert any((tmp_path / "cache").iterdir()), "killed before it wrote anything"
     table, _ = cached(data.train[0], tmp_path, tokenizer, data, [], tmp_path / "cache")
@@ -343,7 +344,7 @@ def _write_slowly(folder, tokenizer, data, counts, barrier):
         yield from tokenise(pairs, *arguments, at_once=1)
 
     data_module.tokenise = slow
-    barrier.wait(60)
+    barrier.wait(TIMEOUT)
     table, _ = cached(data.train[0], folder, tokenizer, data, [], folder / "cache")
     os._exit(0 if len(table) == len(PAIRS) else 1)
 
@@ -357,7 +358,7 @@ def test_processes_that_come_at_once_share_one_cache(tmp_path, tokenizer):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(TIMEOUT)
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert counts.value == 1
 
@@ -433,7 +434,7 @@ def test_a_torn_cache_file_is_written_again(tmp_path, tokenizer, content):
 TEXTS = st.lists(st.text(st.sampled_from("one two three ein zwei drei dog.! 日ü"), max_size=40), min_size=1, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS, st.floats(0, 1), st.integers(0, 1 << 32))
 def test_cut_tokens_spell_the_same_texts(tokenizer, texts, dropout, seed):
     rows = [np.array(row) for row in tokenizer(texts).input_ids]

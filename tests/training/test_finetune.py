@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import PeftModel
 from tiny_checkpoint import tiny_checkpoint
@@ -150,7 +150,6 @@ WORDS = st.lists(st.sampled_from(["Dog", "dog", "cat,", "7", "12", "!"]), max_si
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=40), st.integers(0, 5), st.integers(0, 3))
-@settings(deadline=None)
 def test_nothing_held_out_is_trained_on(pairs, held_out, seed):
     try:
         training, test = finetune.split(pairs, held_out, seed)

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from processes import quick_subprocess
 from toy_data import write_toy
 
 from training import grid
@@ -25,6 +26,7 @@ def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypa
     command = ["grid", str(folder / "grid.yaml"), "--data", str(folder), "--output", str(tmp_path / "runs")]
     command += ["--results", str(tmp_path / "results.json")]
     monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.setattr(grid, "subprocess", quick_subprocess)
     grid.main()
     plain, wide = json.loads((tmp_path / "results.json").read_text())
     assert (plain["run"], plain["why"], plain["steps"], plain["tokens"]) == ("plain", "the baseline", 2, 800)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from training import release
 from training.evaluate import translate
 from training.release import read_growth, release_weights, write_card
 from training.scores import CHRF, PAPER_GERMAN, SACREBLEU, score
+from vaswani_transformer import catalogue
 
 
 NOTICE = "For non-commercial use only: trained on captions."
@@ -278,3 +280,14 @@ def test_a_model_that_its_run_has_left_behind_is_not_released(tmp_path):
 def test_release_names_what_is_not_there(run, tmp_path):
     status, _, err = run(release, "card", tmp_path, tmp_path)
     assert status == 1 and "training.json" in err
+
+
+@pytest.mark.parametrize("name", [about.name for about in catalogue.shipped()])
+def test_the_card_of_an_included_checkpoint_is_made_from_its_facts(tmp_path, name):
+    folder, facts = Path(catalogue.checkpoint_path(name)), Path(__file__).parents[2] / "model_cards" / name
+    if not (facts.is_dir() and (folder / "model.safetensors").is_file()):
+        pytest.skip("needs a clone, with the checkpoint's weights")
+    checkpoint = shutil.copytree(folder, tmp_path / name)
+    (checkpoint / "README.md").write_text("", encoding="utf-8")
+    write_card(checkpoint, facts)
+    assert (checkpoint / "README.md").read_text(encoding="utf-8") == (folder / "README.md").read_text(encoding="utf-8")

@@ -110,7 +110,7 @@ assert "torch" not in sys.modules
 
 
 def test_help_does_not_wait_for_torch(request):
-    names = "train evaluate recipe grid tokenizer average release finetune likelihood user_lines".split()
+    names = "train evaluate recipe grid tokenizer average release finetune likelihood user_lines phrases".split()
     program = [sys.executable, "-c", HELP, *(f"training.{name}" for name in names), "conversion.__main__"]
     done = subprocess.run(program, cwd=request.config.rootpath, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from training.invented import PATTERNS, invent
-from training.variations import KINDS, vary
+from training.variations import KINDS, forms, vary
 
 
 PAIR = ("Tomke has lived in Bostan since 2013.", "Tomke lebt seit 2013 in Bostan.")
@@ -21,7 +21,7 @@ def tokens(text: str) -> Counter:
 
 
 @pytest.mark.parametrize("kind", ["exchanged", "appended", "with_emoji", "in_tags", "in_list"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_what_is_added_is_the_same_on_both_sides(kind, seed):
     varied = KINDS[kind](random.Random(seed), PAIR)
@@ -31,21 +31,21 @@ def test_what_is_added_is_the_same_on_both_sides(kind, seed):
     assert bool(removed[0]) <= (kind == "exchanged")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_copied_texts_are_their_own_translation(seed):
     source, target = KINDS["copied"](random.Random(seed), PAIR)
     assert source == target and source.strip()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS, kind=st.sampled_from(sorted(PATTERNS)))
 def test_inventions_have_no_fields_left_and_no_spaces_at_their_ends(seed, kind):
     text = invent(random.Random(seed), kind)
     assert text and text == text.strip() and not re.search(r"\{(Word|WORD|n|nn|nnnnn|unit|domain)\}", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=SEEDS)
 def test_typing_errors_are_in_the_source_alone_and_few(seed):
     source, target = KINDS["typing_errors"](random.Random(seed), PAIR)
@@ -65,6 +65,22 @@ def test_other_ways_to_write_the_same():
     assert KINDS["no_final_punctuation"](rng, ("no stop", "kein Punkt")) is None
     assert KINDS["typing_errors"](rng, ("a b", "c d")) is None
     assert KINDS["exchanged"](rng, ("nothing shared", "nichts gemein")) is None
+
+
+def test_a_phrase_in_every_form_that_people_type():
+    assert set(forms(("Good night!", "Bonne nuit !"))) == {
+        ("Good night!", "Bonne nuit !"),
+        ("Good night", "Bonne nuit"),
+        ("Good night.", "Bonne nuit."),
+        ("good night!", "Bonne nuit !"),
+        ("good night", "Bonne nuit"),
+        ("good night.", "Bonne nuit."),
+        ("GOOD NIGHT!", "BONNE NUIT !"),
+        ("GOOD NIGHT", "BONNE NUIT"),
+    }
+    assert ("how are you", "Wie geht es dir") in forms(("How are you?", "Wie geht es dir?"))
+    assert not any(source.endswith(".") for source, _ in forms(("How are you?", "Wie geht es dir?")))
+    assert forms(("...", "…")) == [("...", "…")]
 
 
 def test_a_word_inside_an_address_or_a_tag_is_not_exchanged():

@@ -9,12 +9,11 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from functools import cache
-from multiprocessing import forkserver
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
+from processes import context
+from waiting import TIMEOUT
 
 from training import train
 from training.checkpoint import checkpoints
@@ -100,30 +99,20 @@ def start(
 ) -> multiprocessing.Process:
     """The training program in a process of its own, which writes to `log`; `before` is called in it first.
 
-    It is forked from a process that has imported everything and run nothing, so a start takes no seconds of imports.
+    It starts at once, as `processes` says.
     """
-    process = _context().Process(target=_train, args=(arguments, log, environment, before))
+    process = context().Process(target=_train, args=(arguments, log, environment, before))
     process.start()
     return process
 
 
-def finish(process: multiprocessing.Process, log: Path, seconds: float = 120) -> tuple[int, str]:
+def finish(process: multiprocessing.Process, log: Path) -> tuple[int, str]:
     """(exit code, what it wrote)."""
-    process.join(seconds)
+    process.join(TIMEOUT)
     if process.exitcode is None:
         process.kill()
         raise TimeoutError(log.read_text())
     return process.exitcode, log.read_text()
-
-
-@cache
-def _context():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["toy_data"])
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
-    with mock.patch.dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1"):
-        forkserver.ensure_running()
-    return context
 
 
 def _train(arguments, log, environment, before):

@@ -8,7 +8,7 @@ from paper_beam_search import beam_search
 from transformers import GenerationMixin, LogitsProcessorList
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.limits_vaswani import NeverPad
+from vaswani_transformer.model.settings_vaswani import NeverPad
 
 
 PAD, EOS = 0, 1

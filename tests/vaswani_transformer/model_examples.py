@@ -14,6 +14,12 @@ SHARING = {
 each_sharing = pytest.mark.parametrize("fields", SHARING.values(), ids=SHARING)
 
 
+def enable_checkpointing(model, use_reentrant: bool):
+    """Gradient checkpointing, under its new name where this version of transformers has it."""
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": use_reentrant})
+
+
 def logits_of(model, batch):
     with torch.no_grad():
         return model(**batch).logits

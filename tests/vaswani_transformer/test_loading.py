@@ -151,46 +151,63 @@ AUTO_CLASSES = ["AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM"]
 DOORS = {
     "translate": "from vaswani_transformer.commands import app; app(['translate', '--checkpoint', folder])",
     "info": "from vaswani_transformer.commands import app; app(['info', folder])",
+    "load": "import vaswani_transformer as v; v.load(folder)",
+    "load_tokenizer": "from vaswani_transformer.loading import load_tokenizer; load_tokenizer(folder)",
     "info without weights": """
-import os
 os.remove(folder + '/model.safetensors')
 from vaswani_transformer.commands import app
 app(['info', folder])""",
-    "load": "import vaswani_transformer as v; v.load(folder)",
-    "load_tokenizer": "from vaswani_transformer.loading import load_tokenizer; load_tokenizer(folder)",
 }
+# Each door in a process of its own, forked from one that has imported what they share.
+EACH_DOOR = """
+import json, os, sys
+import vaswani_transformer.model.pipeline_translation
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+folder, evidence, *doors = sys.argv[1:]
+for number, door in enumerate(doors):
+    if os.fork():
+        status = os.waitstatus_to_exitcode(os.wait()[1])
+        print(json.dumps([status, os.path.exists(evidence), open(f"output-{number}").read()]))
+    else:
+        os.dup2(os.open("answers", os.O_RDONLY), 0)
+        for stream in (1, 2):
+            os.dup2(os.open(f"output-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+        exec(door)
+        sys.exit()
+"""
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_code_in_a_checkpoint_is_never_run_nor_asked_about(door, trap):
-    folder, evidence = trap
-    program = f"import sys\nfolder = sys.argv[1]\n{DOORS[door]}"
+def open_doors(doors: list[str], place, evidence: Path, folder: Path, **environment: str):
+    """Asserts that none of the doors runs the code at `place`, asks about it, or takes it for a model."""
+    folder.mkdir()
+    (folder / "answers").write_text("y\n1\nyes\n" * 9)
     result = subprocess.run(
-        [sys.executable, "-c", program, str(folder)], input="y\n1\nyes\n" * 9, cwd=ROOT, capture_output=True, text=True
-    )
-    assert not evidence.exists()
-    assert "y/N" not in result.stdout + result.stderr
-    if door != "info":  # which reads the shapes in the file, and needs no class for that
-        assert result.returncode != 0
+        [sys.executable, "-u", "-c", EACH_DOOR, str(place), str(evidence), *(DOORS[door] for door in doors)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    outcomes = map(json.loads, result.stdout.splitlines())
+    for door, (status, ran, printed) in zip(doors, outcomes, strict=True):
+        assert not ran, door
+        assert printed and "y/N" not in printed, door
+        if door != "info":  # which reads the shapes in the file, and needs no class for that
+            assert status != 0, door
 
 
-@pytest.mark.parametrize("door", ["translate", "info", "load_tokenizer"])
-def test_code_in_a_repository_of_the_hub_is_never_run_nor_asked_about(door, trap, tmp_path):
+def test_code_in_a_checkpoint_is_never_run_nor_asked_about(trap, tmp_path):
+    folder, evidence = trap
+    open_doors(list(DOORS), folder, evidence, tmp_path / "output")
+
+
+def test_code_in_a_repository_of_the_hub_is_never_run_nor_asked_about(trap, tmp_path):
     folder, evidence = trap
     with Hub() as hub:
         hub.repos["eve/trap"] = repo = {"private": False, "refs": {}, "commits": {}}
         hub.commit(repo, "main", {path.name: path.read_bytes() for path in folder.iterdir()}, None)
-        result = subprocess.run(
-            [sys.executable, "-c", f"import sys\nfolder = sys.argv[1]\n{DOORS[door]}", "eve/trap"],
-            env={**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"},
-            input="y\n1\nyes\n" * 9, cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
+        client = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+        open_doors(["translate", "info", "load_tokenizer"], "eve/trap", evidence, tmp_path / "output", **client)
         hub.shutdown()
-    assert hub.asked("GET .*/config.json"), result.stderr
-    assert not evidence.exists()
-    assert "y/N" not in result.stdout + result.stderr
-    if door != "info":
-        assert result.returncode != 0
+    assert hub.asked("GET .*/config.json")
 
 
 def test_the_refusal_says_why(trap):

@@ -11,9 +11,9 @@ import pytest
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers.dynamic_module_utils import get_relative_import_files
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-from vaswani_transformer import VaswaniConfig, VaswaniTokenizer, remote_code
+from vaswani_transformer import TranslationPipeline, VaswaniConfig, VaswaniTokenizer, load, remote_code
 
 
 # For an isolated interpreter: with -I no environment and no current folder, with -S no .pth files (editable installs).
@@ -37,7 +37,7 @@ except ModuleNotFoundError:
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-sources, folder, again = json.loads(sys.argv[1])
+sources, folder, pipelined, again = json.loads(sys.argv[1])
 try:
     AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=False)
 except ValueError as error:
@@ -51,11 +51,15 @@ facts["module"] = type(model).__module__
 output = model.generate(**tokenizer(sources, padding=True, return_tensors="pt"))
 facts["generate"] = tokenizer.batch_decode(output, skip_special_tokens=True)
 
-model.save_pretrained(again)
-tokenizer.save_pretrained(again)
-for name, where in (("pipeline", folder), ("saved again", again)):
+model.save_pretrained(again + "/model")
+for name, where in (("pipeline", pipelined), ("saved again", again + "/pipeline")):
     translate = pipeline("translation", model=where, trust_remote_code=True, dtype="float32")
     facts[name] = [record["translation_text"] for record in translate(sources, batch_size=3)]
+    if name == "pipeline":
+        translate.save_pretrained(again + "/pipeline")
+        translate.model.save_pretrained(again + "/its model")
+hub_model = AutoModelForSeq2SeqLM.from_pretrained(pipelined, trust_remote_code=True)
+hub_model.save_pretrained(again + "/hub model")
 facts["ours"] = sorted(name for name in sys.modules if name.partition(".")[0] == "vaswani_transformer")
 print(json.dumps(facts))
 """
@@ -66,7 +70,9 @@ def facts(tmp_path_factory):
     """What the script saw."""
     home = tmp_path_factory.mktemp("home")
     script = SCRIPT.format(site_packages=sysconfig.get_path("purelib"))
-    arguments = json.dumps([list(PAIRS), str(tiny_checkpoint()), str(home / "again")])
+    model, tokenizer = load(tiny_checkpoint())
+    TranslationPipeline(model=model, tokenizer=tokenizer).save_pretrained(home / "pipeline")
+    arguments = json.dumps([list(PAIRS), str(tiny_checkpoint()), str(home / "pipeline"), str(home / "again")])
     result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script, arguments],
         cwd=home,
@@ -100,19 +106,51 @@ def test_translation_pipeline(facts):
     assert facts["pipeline"] == list(PAIRS.values())
 
 
-def test_the_list_of_files_is_what_the_library_copies():
-    """It follows relative imports from the files of the classes in `auto_map`."""
-    package = Path(remote_code.__file__).parent
-    starts = [package / f"{name.partition('.')[0]}.py" for name in remote_code.AUTO_MAP.values()]
-    found = {Path(file).name for start in starts for file in [start, *get_relative_import_files(start)]}
-    assert set(remote_code.FILES) == found
-    tokenizer = package / remote_code.TOKENIZER_FILE
-    assert get_relative_import_files(tokenizer) == []
+def code_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.py"))
 
 
-def test_copied_code_makes_a_bare_folder_whole(tmp_path):
-    """The same files and the same config.json as `save_pretrained` writes."""
-    original, bare = tiny_checkpoint(), tmp_path / "bare"
+def names_of_code(folder: Path) -> dict[str, dict]:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return {name: config[name] for name in remote_code.NAMES_OF_CODE if name in config}
+
+
+def test_a_saved_model_carries_its_own_code_only(facts):
+    """Also where it was loaded with code that a pipeline had stored."""
+    assert len(remote_code.MODEL_FILES) <= 14
+    for folder in (
+        tiny_checkpoint(),
+        *(facts["home"] / "again" / name for name in ("model", "its model", "hub model")),
+    ):
+        assert code_in(folder) == remote_code.MODEL_FILES
+        assert names_of_code(folder) == {"auto_map": remote_code.AUTO_MAP}
+
+
+def test_a_checkpoint_of_the_trainer_carries_the_models_code_only(tmp_path):
+    model, _ = load(tiny_checkpoint())
+    arguments = Seq2SeqTrainingArguments(str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True)
+    ids = {"input_ids": [5, 6, 1], "labels": [7, 8, 1]}
+    Seq2SeqTrainer(model, arguments, train_dataset=[ids] * 8).train()
+    assert code_in(tmp_path / "checkpoint-1") == remote_code.MODEL_FILES
+    assert names_of_code(tmp_path / "checkpoint-1") == {"auto_map": remote_code.AUTO_MAP}
+
+
+def test_a_saved_pipeline_carries_the_code_of_both(facts):
+    for folder in (facts["home"] / "pipeline", facts["home"] / "again" / "pipeline"):
+        assert code_in(folder) == remote_code.FILES
+        assert names_of_code(folder) == {
+            "auto_map": remote_code.AUTO_MAP,
+            "custom_pipelines": remote_code.CUSTOM_PIPELINES,
+        }
+
+
+def test_the_tokenizer_needs_one_file():
+    assert {path.name for path in remote_code.code_files(VaswaniTokenizer)} == {remote_code.TOKENIZER_FILE}
+
+
+def test_copied_code_makes_a_bare_folder_whole(facts, tmp_path):
+    """The same files and the same config.json as a pipeline's `save_pretrained` writes."""
+    original, bare = facts["home"] / "pipeline", tmp_path / "bare"
     config = json.loads((original / "config.json").read_text())
     shutil.copytree(original, bare, ignore=shutil.ignore_patterns("*.py"))
     kept = {name: value for name, value in config.items() if name not in ("auto_map", "custom_pipelines")}
@@ -146,8 +184,8 @@ def test_a_folder_without_a_model_gets_no_code(tmp_path):
 
 
 def test_what_was_loaded_so_is_saved_whole(facts):
-    original, again = tiny_checkpoint(), facts["home"] / "again"
-    files = {path.name for path in original.iterdir()} - {"about.json"}
+    original, again = facts["home"] / "pipeline", facts["home"] / "again" / "pipeline"
+    files = {path.name for path in original.iterdir()}
     assert {path.name for path in again.iterdir()} == files
     for name in files:
         if Path(name).suffix == ".py":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import attention, checkpoints, explore, info, rooms, serve, translate
+from . import attention, checkpoints, corpus, explore, info, rooms, serve, translate
 
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def vaswani(
 
 
 app.command()(translate.translate)
+app.command()(corpus.corpus)
 app.command()(checkpoints.checkpoints)
 app.command()(info.info)
 app.command()(serve.serve)

@@ -60,9 +60,9 @@ def attention(
     source = translate.choose(checkpoint, source_language, to)
     with failures_are_messages():
         pipeline = translate.load_pipeline(source, "cpu", "float32")
-        from ..attention_figure import attention_figure
-        from ..files import whole_file
-        from ..inspection import inspect_translation
+        from ..inspection.attention_figure import attention_figure
+        from ..inspection.inspection import inspect_translation
+        from ..system.files import whole_file
 
         try:
             inspection = inspect_translation(pipeline.model, pipeline.tokenizer, text)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .. import web
+from ..system import web
 from . import options
 from .console import Failure, err, failures_are_messages, say
 from .rooms import install_command

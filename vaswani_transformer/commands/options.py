@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .. import command_line
 from ..catalogue import DEFAULT_LANGUAGE
+from ..system import command_line
 
 
 LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine

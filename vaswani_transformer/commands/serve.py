@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import catalogue, web
+from .. import catalogue
+from ..system import web
 from . import options
 from .console import Failure, err, failures_are_messages
 from .rooms import install_command

@@ -147,7 +147,7 @@ def check_processes(processes: int, input: Path | None, threads: int | None) -> 
 
 
 def read_glossary(file: Path):
-    from ..glossary_vaswani import Glossary
+    from ..model.glossary_vaswani import Glossary
 
     try:
         return Glossary.from_file(file)
@@ -318,7 +318,7 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     from .. import TranslationPipeline, load
     from ..hub import look_on_hub
     from ..loading import check_device
-    from ..memory import keep_freed_memory
+    from ..system.memory import keep_freed_memory
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()

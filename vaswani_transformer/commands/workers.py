@@ -1,7 +1,6 @@
 """Several processes that translate at once, for a CPU with many cores; results come in the order of the texts."""
 
 import multiprocessing
-import os
 import signal
 import threading
 from collections import deque
@@ -11,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from ..system.processes import end_with_parent
 from .console import Failure
 
 
@@ -46,12 +46,6 @@ def start(load: Callable[..., Any], arguments: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     translate = load(*arguments)
-
-
-def end_with_parent():
-    if (parent := multiprocessing.parent_process()) is not None:
-        parent.join()
-        os._exit(1)
 
 
 def run(texts: list[str]) -> list[list[dict]]:

@@ -9,7 +9,7 @@ Each format has a module, which takes a file's content and gives the translated 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..files import whole_file
+from ..system.files import whole_file
 from .translator import DocumentError, DocumentTranslator
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..words_vaswani import Span, words
+from ..model.spans_vaswani import Span, words
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..words_vaswani import Span, shortened, words
+from ..model.spans_vaswani import Span, shortened, words
 from .inline import Node, carried_over, flat, has_markup, text_of
 
 

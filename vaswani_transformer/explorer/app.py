@@ -12,7 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from ..web import host_of, is_loopback
+from ..system.web import host_of, is_loopback
 from .checkpoints import CheckpointCache, UnknownCheckpoint
 from .responses import MAX_BEAMS, model_response, position_tensors, tensors_file
 from .runs import Busy, Forgotten, Refused, Runs

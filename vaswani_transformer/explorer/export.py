@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import whole_folder
+from ..system.files import whole_folder
 from .checkpoints import LoadedCheckpoint
 from .responses import model_response, position_tensors, tensors_file
 from .runs import Runs

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..heads import Head
-from ..inspection import Inspection
-from ..readable import START, Token
+from ..inspection.heads import Head
+from ..inspection.inspection import Inspection
+from ..inspection.readable import START, Token
 
 
 # The least mean share of the weight, on a position or a kind of token, that gives a head its label.

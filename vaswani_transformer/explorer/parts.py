@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from ..heads import SUBLAYERS
+from ..inspection.heads import SUBLAYERS
 
 
 @dataclass

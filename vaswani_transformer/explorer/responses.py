@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from ..configuration_vaswani import VaswaniConfig
-from ..heads import head_names
-from ..inspection import Inspection
-from ..readable import Reader, Token, read_target
+from ..inspection.heads import head_names
+from ..inspection.inspection import Inspection
+from ..inspection.readable import Reader, Token, read_target
+from ..model.configuration_vaswani import VaswaniConfig
 from .checkpoints import LoadedCheckpoint
 from .measures import roles_of
 from .parts import parameter_tree

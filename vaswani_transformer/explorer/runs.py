@@ -11,9 +11,9 @@ from typing import Any
 import sacrebleu
 import torch
 
-from ..beam_search_vaswani import length_penalty
-from ..heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of
-from ..inspection import Inspection, inspect_translation
+from ..inspection.heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of
+from ..inspection.inspection import Inspection, inspect_translation
+from ..model.beam_search_vaswani import length_penalty
 from .checkpoints import LoadedCheckpoint
 from .responses import run_response, source_limit
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..web import host_of, is_loopback
+from ..system.web import host_of, is_loopback
 
 
 # fastapi-offline's page of the API writes its own small script into itself.

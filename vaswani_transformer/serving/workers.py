@@ -11,8 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from ..commands.workers import end_with_parent
-from ..memory import return_unused_memory
+from ..system.memory import return_unused_memory
+from ..system.processes import end_with_parent
 from .queue import Pair, Records
 
 

@@ -8,7 +8,7 @@ from hub_examples import converted_folder
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from conversion.hub.card import card_of
+from conversion.hub.card import conversion_card
 from conversion.options import ConversionError
 
 
@@ -40,13 +40,13 @@ def test_card_of_a_checked_conversion_shows_the_figures(folder):
 )
 def test_card_says_how_it_searches(copy, settings, words):
     (copy / "generation_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    assert words in card_of(copy, "tiny")
+    assert words in conversion_card(copy, "tiny")
 
 
 def test_card_is_not_made_of_settings_that_are_no_numbers(copy):
     (copy / "generation_config.json").write_text('{"num_beams": 4, "length_penalty": "x"}', encoding="utf-8")
     with pytest.raises(ConversionError, match="not numbers: length_penalty"):
-        card_of(copy, "tiny")
+        conversion_card(copy, "tiny")
 
 
 def test_card_of_two_vocabularies_and_moses(copy):
@@ -54,7 +54,7 @@ def test_card_of_two_vocabularies_and_moses(copy):
     config |= {"share_embeddings": "none", "tie_word_embeddings": False, "decoder_vocab_size": 90, "decoder_d_ff": 65}
     (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (copy / "tokenizer_config.json").write_text(json.dumps({"moses_source": "en"}), encoding="utf-8")
-    text = card_of(copy, "tiny")
+    text = conversion_card(copy, "tiny")
     for said in ("300 (encoder), 90 (decoder) tokens", "64 (encoder), 65 (decoder)", "three matrices"):
         assert said in text
     assert "pip install vaswani-transformer sacremoses\n" in text
@@ -63,7 +63,7 @@ def test_card_of_two_vocabularies_and_moses(copy):
 def test_card_of_an_unchecked_conversion_says_so(tmp_path):
     text = (converted_folder(tmp_path / "out", checks=(), tokenizer=False) / "README.md").read_text(encoding="utf-8")
     assert "**Not checked.**" in text
-    assert "It was not compared with the original." in text
+    assert "The converted model was not compared with the original." in text
     assert "the same" not in text
     assert "vaswani translate" not in text, "there is no tokenizer to translate with"
 
@@ -76,11 +76,11 @@ def test_card_shows_scores_and_languages_that_are_recorded(copy):
     score = {"value": 27.31, "signature": "nrefs:1|tok:13a"}
     results = [{"dataset": "newstest2014", "sentences": 3003, "sacreBLEU": score, "samples": []}]
     (copy / "scores.json").write_text(json.dumps({"results": results}), encoding="utf-8")
-    text = card_of(copy, "tiny")
+    text = conversion_card(copy, "tiny")
     data = ModelCard(text).data.to_dict()
     assert (data["language"], data["license"]) == (["en", "de"], "cc-by-4.0")
-    assert "| licence | cc-by-4.0 (the original's" in text
-    assert "| tokenizer | the original's, but: Case is lost. \\[sic\\] |" in text
+    assert "| licence | cc-by-4.0 (the licence of the original" in text
+    assert "| tokenizer | the original's, with these differences: Case is lost. \\[sic\\] |" in text
     assert data["model-index"][0]["results"][0]["metrics"][0]["value"] == 27.31
     page = MarkdownIt().enable("table").render(text)
     cells = ("newstest2014", "sacreBLEU", "27.31", "<code>nrefs:1|tok:13a</code>")
@@ -92,4 +92,4 @@ def test_a_record_of_no_conversion_makes_no_card(folder, tmp_path, record):
     shutil.copytree(folder, tmp_path / "tiny")
     (tmp_path / "tiny" / "conversion.json").write_text(record)
     with pytest.raises(ConversionError, match="conversion.json"):
-        card_of(tmp_path / "tiny", "tiny")
+        conversion_card(tmp_path / "tiny", "tiny")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hub_examples import ROOT, SOURCES, TARGETS, TRANSLATE, WITHOUT_PACKAGE, contents, converted_folder
 from hub_server import READ, WRITE, Hub
+from waiting import TIMEOUT
 
 
 # Runs what it is sent, one JSON line each, and answers with the exit status and all that was printed.
@@ -116,7 +117,7 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     hub.objects.clear()
     status, said = client(PUBLISH, "publish", copy, repo)
     assert (status, hub.log) == (0, []), "a dry run sends nothing"
-    assert "model.safetensors" in said and "LFS" in said and "Nothing was sent" in said
+    assert "model.safetensors" in said and "LFS" in said and "nothing was uploaded" in said
     status, said = push(copy, repo)
     assert (status, said.splitlines()[-1].partition(" (")[0]) == (0, f"Published: {hub.url}/{repo}"), said
     staged = contents(client.home / f"{mode}-staged")
@@ -126,7 +127,7 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     assert not hub.repos[repo]["private"]
 
     status, said = push(copy, repo)
-    assert (status, said.splitlines()[-1].partition(":")[0]) == (0, "Nothing has changed"), said
+    assert (status, said.splitlines()[-1].partition(":")[0]) == (0, "No changes"), said
     assert len(hub.repos[repo]["commits"]) == 2
 
     with (copy / "README.md").open("a") as card:
@@ -171,9 +172,9 @@ def test_nothing_private_is_made_public(hub, push, copy, published):
     "options, token, words",
     [
         ([], "", ["No token for the Hub", "hf auth login", "HF_TOKEN", "settings/tokens"]),
-        ([], "hf_expired", ["refused the token (401)", "hf auth login", "HF_TOKEN"]),
-        ([], READ, ["(403)", "may not write to eve/tiny", "settings/tokens"]),
-        (["--create-pr"], WRITE, ["sees no repository eve/tiny", "Without --create-pr it is created"]),
+        ([], "hf_expired", ["rejected the token (401)", "hf auth login", "HF_TOKEN"]),
+        ([], READ, ["(403)", "cannot write to eve/tiny", "settings/tokens"]),
+        (["--create-pr"], WRITE, ["Repository not found", "eve/tiny", "without --create-pr"]),
     ],
     ids=["no token", "an expired token", "a token that may only read", "no repository"],
 )
@@ -190,7 +191,7 @@ def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_ne
     hub.faults += [("PUT", "cut"), ("POST .*/commit/", "cut")]
     status, said = push(folder, "ada/cut")
     assert (status, "Traceback" in said) == (1, False)
-    assert "is unchanged" in said.splitlines()[-1] and "Repeat the command" in said.splitlines()[-1]
+    assert "is unchanged" in said.splitlines()[-1] and "Rerun the command" in said.splitlines()[-1]
     assert on_hub(hub, "ada/cut").keys() == {".gitattributes"}
     assert len(hub.asked("PUT")) == 2 and not hub.faults
     assert push(folder, "ada/cut")[0] == 0
@@ -208,10 +209,10 @@ def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_pa
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=200,
+            timeout=TIMEOUT,
         )
     assert result.returncode == 1, result.stderr
-    assert "The Hub did not answer within 1 seconds" in result.stderr and "--timeout" in result.stderr
+    assert "The Hub did not respond within 1 seconds" in result.stderr and "--timeout" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -247,7 +248,7 @@ def test_a_download_that_is_cut_goes_on_where_it_was_and_one_that_ends_keeps_its
 def test_loads_with_the_package_and_without(hub, client, published, tmp_path):
     status, said = client(TRANSLATE, published, *SOURCES)
     assert status == 0, said
-    assert json.loads(said.splitlines()[-1]) == [TARGETS, TARGETS, "vaswani_transformer.modeling_vaswani"]
+    assert json.loads(said.splitlines()[-1]) == [TARGETS, TARGETS, "vaswani_transformer.model.modeling_vaswani"]
     result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", WITHOUT_PACKAGE + TRANSLATE, published, *SOURCES],
         env=environment(hub, tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",

@@ -13,9 +13,10 @@ from huggingface_hub._eval_results import parse_eval_result_entries
 
 from conversion.files.folders import check_new
 from conversion.hub import publish
-from conversion.hub.card import HUB_ID
 from conversion.options import ConversionError
 from vaswani_transformer import catalogue, checkpoint_path
+from vaswani_transformer.cards import HUB_ID
+from vaswani_transformer.remote_code import FILES, MODEL_FILES
 
 
 # What is staged -------------------------------------------------------------------------------------------------------
@@ -28,10 +29,10 @@ def test_stage_holds_what_was_converted_and_names_the_repository(copy, tmp_path)
     notes = publish.stage(copy, "ada/tiny-en-de", tmp_path / "tiny-staged")
     staged, before = contents(tmp_path / "tiny-staged"), contents(copy)
     assert before.keys() - staged.keys() == {"optimizer.txt", ".git/config.json"}
-    assert "Not sent: optimizer.txt." in notes
-    for name, content in staged.items():
-        if name != "README.md":
-            assert content == before[name]
+    assert staged.keys() - before.keys() == set(FILES) - set(MODEL_FILES), "the pipeline's code is added"
+    assert "Not uploaded: optimizer.txt." in notes
+    for name in (staged.keys() & before.keys()) - {"README.md", "config.json"}:
+        assert staged[name] == before[name]
     config = json.loads(staged["config.json"])
     assert config["auto_map"]["AutoModelForSeq2SeqLM"] and config["custom_pipelines"]["translation"]
     card = staged["README.md"].decode()
@@ -77,14 +78,14 @@ def test_a_tokenizer_with_code_and_two_vocabularies_is_sent_with_it(copy, tmp_pa
     (copy / "target_tokenizer.json").write_text("{}")
     (copy / "tokenization_vaswani.py").unlink(missing_ok=True)
     publish.stage(copy, "ada/copy", tmp_path / "out")
-    assert contents(tmp_path / "out").keys() == contents(copy).keys() | {"tokenization_vaswani.py"}
+    assert contents(tmp_path / "out").keys() == contents(copy).keys() | {"tokenization_vaswani.py", *FILES}
 
 
 def test_a_folder_without_code_is_staged_with_it_and_loads_where_the_package_is_not_installed(copy, tmp_path):
     for file in copy.glob("*.py"):
         file.unlink()
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
-    config.pop("auto_map"), config.pop("custom_pipelines")
+    del config["auto_map"]
     (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     publish.stage(copy, "ada/tiny", tmp_path / "tiny-staged")
     assert not list(copy.glob("*.py")), "the checkpoint itself stays as it is"
@@ -128,13 +129,13 @@ def test_paths_of_the_machine_are_not_sent(copy, tmp_path):
     text = (tmp_path / "tiny-staged" / "README.md").read_text(encoding="utf-8")
     assert "From `run` by https://a.org/b/c." in text
     assert not any(b"ada lovelace" in content for content in contents(tmp_path / "tiny-staged").values())
-    assert "Paths of this machine were shortened to file names in README.md, training.json." in notes
+    assert "Local paths were shortened to file names in README.md, training.json." in notes
 
 
 def test_a_link_to_a_file_elsewhere_is_not_sent(copy, tmp_path):
     (tmp_path / "secret").write_text("mine")
     (copy / "secret.model").symlink_to(tmp_path / "secret")
-    with pytest.raises(ConversionError, match="links to files outside of it.*secret.model"):
+    with pytest.raises(ConversionError, match="links to files outside it.*secret.model"):
         publish.stage(copy, "ada/copy", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -176,15 +177,19 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
         ("config.json", "{", "config.json is not JSON"),
         ("tokenizer_config.json", "[]", "tokenizer_config.json is not a JSON object"),
         ("about.json", "[]", "does not describe a checkpoint|is not a JSON object"),
-        ("about.json", '{"scores": [{"value": 1}]}', "does not describe a checkpoint|does not hold scores"),
-        ("scores.json", "{}", "does not hold scores"),
-        ("config.json", '{"model_type": "marian"}', "config.json is of a 'marian' model: convert it first"),
+        ("about.json", '{"scores": [{"value": 1}]}', "does not describe a checkpoint|does not contain scores"),
+        ("scores.json", "{}", "does not contain scores"),
+        ("config.json", '{"model_type": "marian"}', "config.json describes a 'marian' model: convert it first"),
         ("config.json", '{"model_type": "vaswani", "d_model": -1}', "config.json: "),
         ("model.safetensors", "gone", "model.safetensors is damaged"),
         ("README.md", b"\xff", "README.md is not UTF-8 text"),
         ("training_args.bin", "x", "training_args.bin: pickles"),
-        ("README.md", "# No metadata\n", "lacks library_name: transformers, pipeline_tag: translation"),
-        ("README.md", "---\na: [\n---\n", "The metadata of README.md cannot be read"),
+        (
+            "README.md",
+            "# No metadata\n",
+            "Missing in the metadata of README.md .*: library_name: transformers, pipeline_tag: translation",
+        ),
+        ("README.md", "---\na: [\n---\n", "Cannot read the metadata of README.md"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_said(copy, tmp_path, name, content, problem):
@@ -198,12 +203,15 @@ def test_what_is_wrong_with_a_folder_is_said(copy, tmp_path, name, content, prob
 def test_weights_of_another_model_are_refused(copy, tmp_path):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "d_ff": 128, "encoder_layers": 2}))
-    with pytest.raises(ConversionError, match=r"lacks model\.encoder\.layers\.1\.\S+ and \d+ more\n.*another shape"):
+    with pytest.raises(
+        ConversionError,
+        match=r"missing tensors in .*: model\.encoder\.layers\.1\.\S+ and \d+ more\n.*whose shape differs",
+    ):
         publish.stage(copy, "ada/copy", tmp_path / "out")
     (copy / "config.json").write_text(json.dumps({**config, "decoder_layers": 1}))
     with pytest.raises(
         ConversionError,
-        match=r"contains tensors that config.json does not describe: model\.decoder\.layers\.1\.\S+ and \d+ more",
+        match=r"unknown tensors in model.safetensors: model\.decoder\.layers\.1\.\S+ and \d+ more",
     ):
         publish.stage(copy, "ada/copy", tmp_path / "out")
 
@@ -222,7 +230,7 @@ def test_no_folder_is_replaced_that_holds_something_else(copy, tmp_path):
 
 def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConversionError, match="name a new folder"):
+    with pytest.raises(ConversionError, match="the name of a new folder"):
         check_new(Path("."))
 
 
@@ -230,5 +238,5 @@ def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeyp
     "name", ["tiny", "a/b/c", "ada/", "/tiny", "ada/ti ny", "ada/ti--ny", "https://hub/ada/tiny", ""]
 )
 def test_what_is_no_name_of_a_repository(name):
-    with pytest.raises(ConversionError, match="is not a repository name. It must be user/name"):
+    with pytest.raises(ConversionError, match="Invalid repository name: .* It must be user/name"):
         publish.check_repo_id(name)

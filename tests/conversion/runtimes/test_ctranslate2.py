@@ -17,14 +17,14 @@ from conversion.options import ConversionError
 from conversion.runtimes import exports
 from conversion.segmentation import Vocabulary, words
 from vaswani_transformer import Shortlist, VaswaniTokenizer, checkpoint_path
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
 
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="comes with the extra called convert")
 
 from conversion.runtimes import ctranslate2 as to_ctranslate2  # noqa: E402
 from conversion.runtimes.ctranslate2 import differences, export, translate  # noqa: E402
-from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, vocabularies  # noqa: E402
+from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, tokens_by_id  # noqa: E402
 
 
 TEXTS = ["a b c d e f g h the cat sat on the mat"]
@@ -170,11 +170,11 @@ def test_scores_are_ours(mini, exported):
         **inputs, num_beams=4, length_penalty=0.0, return_dict_in_generate=True, output_scores=True
     ).sequences_scores
     translator = ctranslate2.Translator(str(exported["float32"]), intra_threads=1)
-    found = translator.translate_batch(
+    results = translator.translate_batch(
         [tokenizer(SENTENCES[0]).tokens()], beam_size=4, length_penalty=0, return_scores=True
     )
 
-    assert found[0].scores[0] == pytest.approx(ours[0].item(), abs=1e-3)
+    assert results[0].scores[0] == pytest.approx(ours[0].item(), abs=1e-3)
 
 
 def test_int8_is_small_and_close(mini, exported):
@@ -194,8 +194,8 @@ def test_folder_is_complete(exported):
     """A reader needs no more than it: tokens, and the card with its licence."""
     folder = exported["int8"]
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    found = ctranslate2.Translator(str(folder)).translate_batch([tokenizer("The children sleep.").tokens()])
-    best = found[0].hypotheses[0]
+    results = ctranslate2.Translator(str(folder)).translate_batch([tokenizer("The children sleep.").tokens()])
+    best = results[0].hypotheses[0]
 
     assert tokenizer.convert_tokens_to_string(best) == "Die Kinder schlafen."
     assert "licen" in (folder / "README.md").read_text(encoding="utf-8").lower()
@@ -207,9 +207,9 @@ def test_padding_is_never_produced(tiny_model, tokenizer, tmp_path):
     model = tiny_model(vocab_size=VOCAB, softmax_bias=True)
     model.lm_head.bias.data[model.config.pad_token_id] = 100.0
     VaswaniConverter(model, tokenizer).convert(str(tmp_path), force=True)
-    found = ctranslate2.Translator(str(tmp_path)).translate_batch([["a", "</s>"]], max_decoding_length=20)
+    results = ctranslate2.Translator(str(tmp_path)).translate_batch([["a", "</s>"]], max_decoding_length=20)
 
-    assert found[0].hypotheses[0] and tokenizer.pad_token not in found[0].hypotheses[0]
+    assert results[0].hypotheses[0] and tokenizer.pad_token not in results[0].hypotheses[0]
 
 
 SOURCE = ["<pad>", "</s>", "<unk>", "the", "cat", "sat", "on", "mat", "dog", "ran"]
@@ -237,9 +237,9 @@ def test_two_vocabularies(tiny_model, tmp_path):
         [tokenizer(text).tokens() for text in texts], beam_size=1, max_decoding_length=12, disable_unk=True
     )
 
-    found = [tokenizer.convert_tokens_to_string(result.hypotheses[0]) for result in theirs]
-    assert found == tokenizer.batch_decode(ours, skip_special_tokens=True)
-    assert len(set(found)) > 1 and set(" ".join(found).split()) <= {*TARGET, "saß"}
+    results = [tokenizer.convert_tokens_to_string(result.hypotheses[0]) for result in theirs]
+    assert results == tokenizer.batch_decode(ours, skip_special_tokens=True)
+    assert len(set(results)) > 1 and set(" ".join(results).split()) <= {*TARGET, "saß"}
 
 
 def test_tokens_that_are_known_as_they_are_spelt(tiny_config):
@@ -247,7 +247,7 @@ def test_tokens_that_are_known_as_they_are_spelt(tiny_config):
     tokenizer = VaswaniTokenizer(
         tokenizer_object=Tokenizer(models.WordLevel({"<pad>": 0, "</s>": 1, "<unk>": 2, " 中": 3})), surfaces={"中": 3}
     )
-    assert vocabularies(tokenizer, tiny_config(vocab_size=4))[0] == ["<pad>", "</s>", "<unk>", "中"]
+    assert tokens_by_id(tokenizer, tiny_config(vocab_size=4))[0] == ["<pad>", "</s>", "<unk>", "中"]
 
 
 def test_unknown_words_have_a_row(tiny_model, tokenizer, tmp_path):
@@ -313,7 +313,7 @@ def test_checkpoint_without_all_weights_is_refused(save, tmp_path):
     weights = Path(save()) / "model.safetensors"
     kept = {name: tensor for name, tensor in load_file(weights).items() if "encoder.layers.1.self_attn" not in name}
     save_file(kept, weights, metadata={"format": "pt"})
-    with pytest.raises(ConversionError, match=r"lacks weights: model\.encoder\.layers\.1\.self_attn\S+; "):
+    with pytest.raises(ConversionError, match=r"Weights are missing in .*: model\.encoder\.layers\.1\.self_attn\S+; "):
         export(str(weights.parent), tmp_path / "out")
 
 
@@ -344,10 +344,10 @@ def test_a_shortlist_becomes_a_vocabulary_map(tmp_path):
     ids = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     usual = model.generate(**ids, num_beams=1)
     held = usual[usual > tokenizer.eos_token_id].unique()
-    some = held[torch.randperm(len(held), generator=torch.Generator().manual_seed(1))][: len(held) * 3 // 4]
+    allowed = held[torch.randperm(len(held), generator=torch.Generator().manual_seed(1))][: len(held) * 3 // 4]
     tokens = torch.full((model.config.vocab_size, 1), tokenizer.eos_token_id)
     tokens[tokenizer("dogs").input_ids[0]] = tokenizer(text_target="Hunde").input_ids[0]
-    shortlist = Shortlist(tokens, torch.cat((some, torch.tensor([tokenizer.eos_token_id]))))
+    shortlist = Shortlist(tokens, torch.cat((allowed, torch.tensor([tokenizer.eos_token_id]))))
     shortlist.save_pretrained(tmp_path / "ours")
     export(str(tmp_path / "ours"), tmp_path / "out")
 

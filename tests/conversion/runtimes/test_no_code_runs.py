@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 
 ROOT = Path(__file__).parents[3]
 DOORS = {
@@ -23,20 +21,21 @@ DOORS = {
 SCRIPT = """
 import json, sys
 import huggingface_hub
-doors, folder, out = json.loads(sys.argv[1])
-huggingface_hub.snapshot_download = lambda *_, **__: folder
+doors, folders = json.loads(sys.argv[1])
 from conversion.__main__ import main
-for name, arguments in doors.items():
-    try:
-        main([{"FOLDER": folder}.get(a, a.replace("OUT", out + name.replace(" ", "-"))) for a in arguments])
-    except SystemExit as ended:
-        print(json.dumps([name, ended.code]))
+for folder in folders:
+    huggingface_hub.snapshot_download = lambda *_, **__: folder
+    for name, arguments in doors.items():
+        out = folder + "-" + name.replace(" ", "-")
+        try:
+            main([{"FOLDER": folder}.get(a, a.replace("OUT", out)) for a in arguments])
+        except SystemExit as ended:
+            print(json.dumps([folder, name, ended.code]))
 """
 
 
-@pytest.mark.parametrize("kind", ["unknown", "vaswani"])
-def test_no_door_runs_code(tmp_path, kind):
-    folder, mark = tmp_path / "evil", tmp_path / "it-ran"
+def hostile_folder(folder: Path, mark: Path, kind: str) -> str:
+    """A model of this kind whose code would leave a mark."""
     folder.mkdir()
     (folder / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n")
     classes = ("AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM", "AutoTokenizer")
@@ -44,15 +43,21 @@ def test_no_door_runs_code(tmp_path, kind):
     (folder / "config.json").write_text(json.dumps({"model_type": kind, "auto_map": auto_map}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "Evil", "auto_map": auto_map}))
     (folder / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    return str(folder)
+
+
+def test_no_door_runs_code(tmp_path):
+    mark = tmp_path / "it-ran"
+    folders = [hostile_folder(tmp_path / kind, mark, kind) for kind in ("unknown", "vaswani")]
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps([DOORS, str(folder), str(tmp_path / "out")])],
+        [sys.executable, "-c", SCRIPT, json.dumps([DOORS, folders])],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"},
-        input="y\n1\n" * 20,
+        input="y\n1\n" * 40,
         capture_output=True,
         text=True,
     )
-    outcomes = dict(json.loads(line) for line in result.stdout.splitlines() if line.startswith("["))
-    assert outcomes == dict.fromkeys(DOORS, 1), result.stderr
+    outcomes = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("[")]
+    assert outcomes == [[folder, name, 1] for folder in folders for name in DOORS], result.stderr
     assert "Do you wish to run" not in result.stdout + result.stderr
     assert not mark.exists()

@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 
 from conversion.options import ConversionError
 from vaswani_transformer import VaswaniForConditionalGeneration, checkpoint_path
-from vaswani_transformer.generation_vaswani import paper_generation_config
-from vaswani_transformer.tokenization import learn_tokenizer
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
@@ -90,9 +90,9 @@ def assert_same_logits(model, folder, rows: int, source: int, target: int, begun
     with torch.no_grad():
         expected = model(ids, mask, targets, use_cache=False).logits
     steps = logits_of_steps(folder, ids.numpy(), mask.numpy(), targets[:, :begun].numpy())
-    found = [next(steps)] + [steps.send(targets[:, [i]].numpy()) for i in range(begun, target)]
+    outputs = [next(steps)] + [steps.send(targets[:, [i]].numpy()) for i in range(begun, target)]
 
-    torch.testing.assert_close(torch.from_numpy(np.concatenate(found, axis=1)), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(torch.from_numpy(np.concatenate(outputs, axis=1)), expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_greedy_translations_of_mini_en_de(mini):
     inputs = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint_path("mini-en-de"), dtype=torch.float32)
     expected = model.generate(**inputs, num_beams=1, max_new_tokens=40)[:, 1:]
-    found = greedy(mini, inputs["input_ids"].numpy(), inputs["attention_mask"].numpy(), max_new_tokens=40)
+    outputs = greedy(mini, inputs["input_ids"].numpy(), inputs["attention_mask"].numpy(), max_new_tokens=40)
 
-    assert found.tolist() == expected.tolist()
-    assert tokenizer.decode(found[2], skip_special_tokens=True) == "Die Kinder schlafen."
+    assert outputs.tolist() == expected.tolist()
+    assert tokenizer.decode(outputs[2], skip_special_tokens=True) == "Die Kinder schlafen."
 
 
 def test_names_and_shapes(unusual):
@@ -157,8 +157,8 @@ def test_names_and_shapes(unusual):
         {value.name: value.shape for value in [*session.get_inputs(), *session.get_outputs()]}
         for session in sessions(unusual[1])
     )
-    own = {"key": ["batch", 4, "target_length", 4], "value": ["batch", 4, "target_length", 6]}
-    cross = {"key": ["batch", 4, "source_length", 4], "value": ["batch", 4, "source_length", 6]}
+    self_attention = {"key": ["batch", 4, "target_length", 4], "value": ["batch", 4, "target_length", 6]}
+    cross_attention = {"key": ["batch", 4, "source_length", 4], "value": ["batch", 4, "source_length", 6]}
     assert encoder == {
         "input_ids": ["batch", "source_length"],
         "attention_mask": ["batch", "source_length"],
@@ -169,16 +169,16 @@ def test_names_and_shapes(unusual):
         "encoder_attention_mask": ["batch", "source_length"],
         "encoder_hidden_states": ["batch", "source_length", 16],
         "logits": ["batch", "target_length", VOCAB],
-        **{f"present.0.decoder.{x}": own[x] for x in own},
-        **{f"present.0.encoder.{x}": cross[x] for x in cross},
+        **{f"present.0.decoder.{x}": self_attention[x] for x in self_attention},
+        **{f"present.0.encoder.{x}": cross_attention[x] for x in cross_attention},
     }
     assert decoder_with_past == {
         "input_ids": ["batch", 1],
         "encoder_attention_mask": ["batch", "source_length"],
         "logits": ["batch", 1, VOCAB],
-        **{f"past_key_values.0.decoder.{x}": ["batch", 4, "past_length", own[x][3]] for x in own},
-        **{f"past_key_values.0.encoder.{x}": cross[x] for x in cross},
-        **{f"present.0.decoder.{x}": ["batch", 4, "past_length + 1", own[x][3]] for x in own},
+        **{f"past_key_values.0.decoder.{x}": ["batch", 4, "past_length", self_attention[x][3]] for x in self_attention},
+        **{f"past_key_values.0.encoder.{x}": cross_attention[x] for x in cross_attention},
+        **{f"present.0.decoder.{x}": ["batch", 4, "past_length + 1", self_attention[x][3]] for x in self_attention},
     }
 
 
@@ -221,8 +221,8 @@ def test_greedy_search_with_other_special_tokens(tmp_path, monkeypatch, pad, end
     settings = {"pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": 1}
     (tmp_path / "generation_config.json").write_text(json.dumps(settings))
     monkeypatch.setattr(to_onnx, "logits_of_steps", lambda *_: (np.eye(8)[[[best]]] for best in (4, 5, 4)))
-    found = greedy(tmp_path, np.array([[1]]), np.array([[1]]), max_new_tokens=3)
-    assert found.tolist() == [[4, 5, 4] if end is None else [4, 5]]
+    outputs = greedy(tmp_path, np.array([[1]]), np.array([[1]]), max_new_tokens=3)
+    assert outputs.tolist() == [[4, 5, 4] if end is None else [4, 5]]
 
 
 def test_existing_folder_is_kept(tiny_model, tmp_path):

@@ -10,6 +10,7 @@ import torch
 from segmentation_texts import CODES, FILES, vocabulary
 
 from conversion import segmentation
+from conversion.files.fairseq import FairseqCheckpoint
 from conversion.options import ConversionError
 from conversion.segmentation.fairseq import files_in, read_dictionary
 from conversion.toolkits import fairseq
@@ -43,7 +44,7 @@ def test_dictionaries_may_name_words_twice(tmp_path):
     tokenizer = segmentation.words(known).tokenizer
     assert tokenizer("the a@@ other madeupword0000").input_ids == [6, 5, 3, 8, 2]
     assert len(tokenizer) == 9
-    for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "wrong vocabulary")):
+    for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "does not match the model")):
         path.write_text(content)
         with pytest.raises(ConversionError, match=message):
             read_dictionary(path, 6)
@@ -53,10 +54,12 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     vocabularies = [vocabulary(["a", "b"])] * 2
     said = {"cfg": {"tokenizer": {"_name": "moses", "source_lang": "en", "target_lang": "de", "moses_no_escape": True}}}
     nothing = (None, None)
-    made = fairseq.tokenizer(said, fairseq_folder, vocabularies, nothing, None, None, False).tokenizer
-    found = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
-    assert not any(found.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
-    assert found == {"moses_source": "en", "moses_target": "de", "moses_dash_splits": True}
+    made = fairseq.tokenizer(
+        FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False
+    ).tokenizer
+    settings = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
+    assert not any(settings.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
+    assert settings == {"moses_source": "en", "moses_target": "de", "moses_dash_splits": True}
     shutil.copy(CODES, fairseq_folder / "other.codes")
     said = {"_name": "subword_nmt", "bpe_codes": "/data/other.codes"}
     assert files_in(fairseq_folder, "subword_nmt", said) == (fairseq_folder / "other.codes", None)
@@ -64,9 +67,9 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     assert files_in(FILES / "joeynmt" / "base", None, {})[1].name == "joint.model"
     said = {"cfg": {"bpe": {"_name": "gpt2"}, "tokenizer": {"_name": "nltk"}}}
     with pytest.raises(ConversionError, match=r"tokenizer='nltk' .*; bpe='gpt2'"):
-        fairseq.tokenizer(said, fairseq_folder, vocabularies, nothing, None, None, False)
-    with pytest.raises(ConversionError, match="pass --languages"):
-        fairseq.tokenizer({}, fairseq_folder, vocabularies, nothing, None, None, True)
+        fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False)
+    with pytest.raises(ConversionError, match="Pass --languages"):
+        fairseq.tokenizer(FairseqCheckpoint.from_saved({}), fairseq_folder, vocabularies, nothing, None, None, True)
 
 
 def test_languages_tell_dictionaries_apart(fairseq_folder, tmp_path):
@@ -87,7 +90,9 @@ def test_languages_tell_dictionaries_apart(fairseq_folder, tmp_path):
 def test_pieces_without_what_cuts_them_are_joined():
     for pieces, option in ((["a@@", "b", "c"], "--codes"), (["\u2581a", "b", "\u2581c"], "--spm")):
         known = vocabulary(pieces)
-        made = fairseq.tokenizer({}, FILES, (known, known), (None, None), None, None, False)
+        made = fairseq.tokenizer(
+            FairseqCheckpoint.from_saved({}), FILES, (known, known), (None, None), None, None, False
+        )
         assert option in made.differences[0]
         assert made.tokenizer(" ".join(pieces)).input_ids == [4, 5, 6, 2]
         assert made.tokenizer.decode([4, 5, 6, 2], skip_special_tokens=True) == "ab c"

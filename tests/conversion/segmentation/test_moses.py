@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sacremoses
-from segmentation_texts import CODES, FILES, ids_of, subword_nmt_on, vocabulary
+from segmentation_texts import CODES, FILES, piece_ids, subword_nmt_on, vocabulary
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
@@ -32,8 +32,8 @@ def test_moses_comes_first_and_last(fairseq_moses):
     batch = tokenizer(MOSES_TEXTS, text_target=MOSES_TEXTS)
     for ids, moses, known in ((batch.input_ids, english, sides[0]), (batch.labels, german, sides[1])):
         words = [moses.tokenize(text, aggressive_dash_splits=True, return_str=True) for text in MOSES_TEXTS]
-        assert ids == [ids_of(bpe.segment(line).split(), known) for line in words]
-    ids = ids_of("bo@@ ma &amp; ro , 42 @-@ .".split(), sides[1])
+        assert ids == [piece_ids(bpe.segment(line).split(), known) for line in words]
+    ids = piece_ids("bo@@ ma &amp; ro , 42 @-@ .".split(), sides[1])
     pieces = [sides[1].tokens[i] for i in ids if i > 3]
     text = " ".join(pieces).replace("@@ ", "")
     assert tokenizer.decode(ids, skip_special_tokens=True) == sacremoses.MosesDetokenizer("de").detokenize(text.split())
@@ -105,7 +105,7 @@ def test_saved_copied_pickled_and_in_threads(fairseq_moses, moses_folder, tmp_pa
     with ThreadPoolExecutor(4) as pool:
         decoded = pool.map(lambda _: again.batch_decode(targets, skip_special_tokens=True), range(40))
         encoded = [again(MOSES_TEXTS).input_ids for _ in range(40)]
-    assert all(one == texts for one in decoded) and all(one == sources for one in encoded)
+    assert all(batch == texts for batch in decoded) and all(batch == sources for batch in encoded)
 
 
 # For an isolated interpreter without this package; see test_remote_code.py.
@@ -139,11 +139,11 @@ def test_its_code_works_where_this_package_is_not_installed(moses_folder, fairse
         encoding="utf-8",
     )
     assert result.returncode == 0, result.stderr
-    module, *found = json.loads(result.stdout.splitlines()[-1])
+    module, *results = json.loads(result.stdout.splitlines()[-1])
     batch = fairseq_moses.tokenizer(MOSES_TEXTS, text_target=MOSES_TEXTS)
     decoded = fairseq_moses.tokenizer.batch_decode(batch.labels, skip_special_tokens=True)
     assert module.startswith("transformers_modules.")
-    assert found == [batch.input_ids, batch.labels, decoded]
+    assert results == [batch.input_ids, batch.labels, decoded]
 
 
 def test_moses_needs_its_package(fairseq_moses, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segmentation_texts import AWKWARD, CODES, FILES, LINES, all_pieces, ids_of, vocabulary
+from segmentation_texts import AWKWARD, CODES, FILES, LINES, all_pieces, piece_ids, vocabulary
 from sentencepiece import sentencepiece_model_pb2
 from transformers import PreTrainedTokenizerFast
 
@@ -53,7 +53,7 @@ def both_spm(spm):
 
 def check_spm(text, processor, known, tokenizer) -> bool:
     """Whether the pieces are the same; they may come in another order, where rounding decides which."""
-    ids, expected = tokenizer(text).input_ids, ids_of(processor.encode(text, out_type=str), known)
+    ids, expected = tokenizer(text).input_ids, piece_ids(processor.encode(text, out_type=str), known)
     assert Counter(ids) == Counter(expected), text
     if 3 not in ids:
         pieces = [known.tokens[i] for i in expected[:-1]]
@@ -67,7 +67,7 @@ def test_pieces_are_those_of_sentencepiece(both_spm):
     assert same.count(False) <= len(same) / 100
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text("abcdeinrst .,<>/mark\u2581ÄßéA中\u3000\u00a0", max_size=60))
 def test_pieces_of_any_text(both_spm, text):
     check_spm(text, *both_spm)
@@ -80,25 +80,25 @@ def test_vocabularies_may_lack_pieces(spm):
     tokenizer = segmentation.sentencepiece(path, known).tokenizer
     assert len(tokenizer) == tokenizer.vocab_size == len(known.tokens)
     for text in [*LINES[:150], *AWKWARD]:
-        expected = ids_of(processor.encode(text, out_type=str), known)
+        expected = piece_ids(processor.encode(text, out_type=str), known)
         assert Counter(tokenizer(text).input_ids) == Counter(expected)
 
 
 def test_only_pieces_of_the_vocabulary(joint):
     """As SentencePiece does after `SetVocabulary`: longer pieces that are not in it are unused."""
     path, processor = joint
-    some = [piece for i, piece in enumerate(all_pieces(processor)) if i % 3 or len(piece) == 1]
+    kept_pieces = [piece for i, piece in enumerate(all_pieces(processor)) if i % 3 or len(piece) == 1]
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     for piece in model.pieces:
-        if piece.type == model.SentencePiece.NORMAL and piece.piece not in some:
+        if piece.type == model.SentencePiece.NORMAL and piece.piece not in kept_pieces:
             piece.type = model.SentencePiece.UNUSED
     restricted = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-    known = vocabulary(some)
+    known = vocabulary(kept_pieces)
     tokenizer = segmentation.sentencepiece(path, known, only_in_vocabulary=True).tokenizer
     texts = json.loads((FILES / "tensor2tensor" / "base_v1" / "reference.json").read_text())["source"]
     pieces = [restricted.encode(text, out_type=str) for text in texts]
     assert pieces != [processor.encode(text, out_type=str) for text in texts]
-    assert tokenizer(texts).input_ids == [ids_of(one, known) for one in pieces]
+    assert tokenizer(texts).input_ids == [piece_ids(row, known) for row in pieces]
 
 
 def test_normalisation_that_differs_is_said(spm):
@@ -107,7 +107,9 @@ def test_normalisation_that_differs_is_said(spm):
     known = vocabulary(all_pieces(processor))
     made = segmentation.sentencepiece(path, known)
     texts = ["U\u0308 e\u0302\u0301", "\u304b\u3099 \uff76\uff9e"]
-    same = all(made.tokenizer(text).input_ids == ids_of(processor.encode(text, out_type=str), known) for text in texts)
+    same = all(
+        made.tokenizer(text).input_ids == piece_ids(processor.encode(text, out_type=str), known) for text in texts
+    )
     assert same or any("normalised differently" in difference for difference in made.differences)
 
 

@@ -1,7 +1,7 @@
 """Whole words and single characters."""
 
 import pytest
-from segmentation_texts import SPECIAL, ids_of, vocabulary
+from segmentation_texts import SPECIAL, piece_ids, vocabulary
 
 from conversion import segmentation
 from conversion.options import ConversionError
@@ -12,7 +12,7 @@ def test_words_lower_case_as_python_does():
     known = vocabulary(["οδός", "σας", "i̇", "straße"])
     tokenizer = segmentation.words(known, lowercase=True).tokenizer
     for text in ("ΟΔΌΣ ΣΑΣ İ STRAßE </S>", "</s> <unk>"):
-        assert tokenizer(text).input_ids == ids_of(text.lower().replace("</s>", "?").split(), known)
+        assert tokenizer(text).input_ids == piece_ids(text.lower().replace("</s>", "?").split(), known)
 
 
 def test_words_are_put_together_with_spaces_between():

@@ -66,9 +66,9 @@ def test_heads_have_to_be_said(changed):
 
 
 def test_shared_matrices_are_kept_once(changed):
-    one = torch.randn(60, 32)
+    matrix = torch.randn(60, 32)
     names = ("src_embed.0.lut.weight", "tgt_embed.0.lut.weight", "generator.proj.weight")
-    folder = changed(dict.fromkeys(names, one))
+    folder = changed(dict.fromkeys(names, matrix))
     (folder / "vocab.src.txt").unlink()
     assert convert(folder).config.share_embeddings == "all"
     folder = changed({"generator.proj.weight": torch.load(FILES / "model.pt")["tgt_embed.0.lut.weight"]})

@@ -120,7 +120,7 @@ def test_other_positions_are_refused(tmp_path):
     (tmp_path / "model.safetensors").unlink()
     tensors["model.encoder.embed_positions.weight"] = torch.randn(32, 16)
     torch.save(tensors, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ConversionError, match="other positions"):
+    with pytest.raises(ConversionError, match="Unsupported positions"):
         from_fsmt.convert(tmp_path)
 
 
@@ -159,6 +159,8 @@ def test_the_command_converts_model_and_tokenizer(repository, tmp_path, monkeypa
     for text in ENGLISH[:3]:
         settings = dict(max_new_tokens=10, bad_words_ids=[[1]], renormalize_logits=True)
         wanted = reference.generate(**theirs(text, return_tensors="pt"), **settings)
-        found = model.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=10)
-        wanted, found = (t.batch_decode(x, skip_special_tokens=True) for t, x in ((theirs, wanted), (tokenizer, found)))
-        assert found == wanted
+        translations = model.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=10)
+        wanted, translations = (
+            t.batch_decode(x, skip_special_tokens=True) for t, x in ((theirs, wanted), (tokenizer, translations))
+        )
+        assert translations == wanted

@@ -131,7 +131,7 @@ def test_settings_of_the_search(changed):
     assert generation.length_penalty_offset == 5 and set(generation.suppress_tokens) == {2, 0}
     left_out = convert(changed(**{"testing.beam_alpha": -1, "testing.repetition_penalty": 1.2}))
     assert left_out.generation.length_penalty == 0
-    with pytest.raises(ConversionError, match="beam_size is 'many', which is not a number"):
+    with pytest.raises(ConversionError, match="beam_size is not a finite number: 'many'"):
         convert(changed(**{"testing.beam_size": "many"}))
     assert left_out.facts["search settings left out"] == ["repetition_penalty=1.2"]
 
@@ -153,7 +153,7 @@ def test_everything_unsupported_is_named_at_once(changed):
         ({"decoder.layers.1.x_layer_norm.bias": None}, "x_layer_norm.bias is missing"),
         ({"decoder.output_layer.bias": torch.zeros(131)}, "decoder.output_layer.bias is not part of this model"),
         ({"encoder.layers.0.feed_forward.pwff_layer.0.weight": torch.zeros(60, 32)}, "does not fit"),
-        ({"trg_embed.lut.weight": None}, "lacks tensors: trg_embed.lut.weight"),
+        ({"trg_embed.lut.weight": None}, "no tensors: trg_embed.lut.weight"),
     ],
 )
 def test_tensors_that_do_not_fit_the_configuration_are_named(changed, tensors, message):
@@ -210,13 +210,13 @@ def with_words(folder: Path, tokens: list[str]):
     for side in ("src", "trg"):
         path = folder / f"{side}_vocab.txt"
         old = path.read_text(encoding="utf-8").split("\n")
-        others = [token for token in old[4 + len(tokens) :] if token not in tokens]
-        filler = [f"filler{i}" for i in range(len(old) - 4 - len(tokens) - len(others))]
-        path.write_text("\n".join([*old[:4], *tokens, *filler, *others]), encoding="utf-8")
+        remaining = [token for token in old[4 + len(tokens) :] if token not in tokens]
+        filler = [f"filler{i}" for i in range(len(old) - 4 - len(tokens) - len(remaining))]
+        path.write_text("\n".join([*old[:4], *tokens, *filler, *remaining]), encoding="utf-8")
     return folder
 
 
-def ids_of(converted, text: str) -> list[int]:
+def text_ids(converted, text: str) -> list[int]:
     return [i - 4 for i in converted.tokenizer(text).input_ids[:-1]]
 
 
@@ -226,21 +226,21 @@ def both(**settings) -> dict:
 
 def test_words_in_lower_case(changed):
     plain = convert(with_words(changed(**both(level="word", lowercase=False)), WORDS))
-    assert ids_of(plain, "der Hund nie") == [0, 1, -4]
+    assert text_ids(plain, "der Hund nie") == [0, 1, -4]
     lower = convert(with_words(changed(**both(level="word", lowercase=True)), WORDS))
-    assert ids_of(lower, "DER Hund") == [0, 2]
+    assert text_ids(lower, "DER Hund") == [0, 2]
     assert lower.tokenizer.decode([4, 6, 3], skip_special_tokens=True) == "der hund"
 
 
 def test_texts_are_normalized(changed):
     made = convert(with_words(changed(**both(level="word", normalize=True)), ["don't", '"', "Hund?", "2"]))
-    assert ids_of(made, " don\u2019t  \u201c Hund ? \u00b2") == [0, 1, 2, 3]
+    assert text_ids(made, " don\u2019t  \u201c Hund ? \u00b2") == [0, 1, 2, 3]
     assert any("spaces before" in difference for difference in made.facts["tokenizer_differences"])
 
 
 def test_characters(changed):
     made = convert(with_words(changed(**both(level="char")), ["a", "b", "\u2581", "ab"]))
-    assert ids_of(made, "ab aX") == [0, 1, 2, 0, -4]
+    assert text_ids(made, "ab aX") == [0, 1, 2, 0, -4]
     assert made.tokenizer.decode([4, 5, 6, 4, 3], skip_special_tokens=True) == "ab a"
 
 
@@ -248,19 +248,19 @@ def test_codes_of_subword_nmt(changed, tmp_path):
     folder = with_words(changed(**both(tokenizer_type="subword-nmt", tokenizer_cfg={"codes": "x/y.codes"})), WORDS)
     without = convert(folder)
     assert "Pass --codes FILE" in " ".join(without.facts["tokenizer_differences"])
-    assert ids_of(without, "ab@@ c der") == [4, 5, 0]
+    assert text_ids(without, "ab@@ c der") == [4, 5, 0]
     assert without.tokenizer.decode([8, 9, 4, 3], skip_special_tokens=True) == "abc der"
     (folder / "y.codes").write_text("#version: 0.2\na b\nd e\nde r</w>\n", encoding="utf-8")
     beside = convert(folder)
-    assert ids_of(beside, "abc der") == [4, 5, 0]
+    assert text_ids(beside, "abc der") == [4, 5, 0]
     shutil.move(folder / "y.codes", tmp_path / "y.codes")
-    assert ids_of(convert(folder, codes=tmp_path / "y.codes"), "abc der") == [4, 5, 0]
+    assert text_ids(convert(folder, codes=tmp_path / "y.codes"), "abc der") == [4, 5, 0]
 
 
 def test_moses(changed):
     settings = both(level="word", tokenizer_cfg={"pretokenizer": "moses"}, lang="en")
     made = convert(with_words(changed(**settings), ["der", "Hund", "?", "&apos;s"]))
-    assert ids_of(made, "der Hund's?") == [0, 1, 3, 2]
+    assert text_ids(made, "der Hund's?") == [0, 1, 3, 2]
     assert made.tokenizer.decode([4, 5, 7, 6, 3], skip_special_tokens=True) == "der Hund's?"
 
 
@@ -274,7 +274,7 @@ def test_version_1_expects_words_between_spaces(converted):
 
 def test_sides_cut_by_different_means_have_no_tokenizer(changed):
     made = convert(changed(**{"data.src.level": "word"}))
-    assert made.tokenizer is None and "different means" in made.facts["tokenizer_differences"][0]
+    assert made.tokenizer is None and "different segmentations" in made.facts["tokenizer_differences"][0]
 
 
 def test_a_vocabulary_of_another_model_is_refused(changed):
@@ -283,7 +283,7 @@ def test_a_vocabulary_of_another_model_is_refused(changed):
         file.write("another\n")
     with pytest.raises(ConversionError, match="132 tokens, the model has 131"):
         convert(folder)
-    with pytest.raises(ConversionError, match="does not give <unk> the id 3"):
+    with pytest.raises(ConversionError, match="gives <unk> the id 3"):
         convert(changed(**{"data.special_symbols.unk_id": 3}))
 
 
@@ -302,10 +302,10 @@ def test_other_files_are_refused(tmp_path, changed):
     with pytest.raises(ConversionError, match="no state dict called 'model_state'"):
         convert(folder)
     (folder / "config.yaml").write_text("a: [1", encoding="utf-8")
-    with pytest.raises(ConversionError, match="YAML of .* cannot be read"):
+    with pytest.raises(ConversionError, match="Cannot read the YAML in"):
         convert(folder)
     (folder / "config.yaml").write_text("model: {}", encoding="utf-8")
-    with pytest.raises(ConversionError, match="lacks: data; model.encoder"):
+    with pytest.raises(ConversionError, match="missing: data; model.encoder"):
         convert(folder)
     (folder / "config.yaml").unlink()
     with pytest.raises(FileNotFoundError, match="path with --config"):
@@ -320,11 +320,11 @@ class Hostile:
 def test_code_in_a_file_does_not_run(changed, capsys):
     folder = changed()
     torch.save({"model_state": Hostile()}, folder / "300.ckpt")
-    with pytest.raises(ConversionError, match="holds more than weights"):
+    with pytest.raises(ConversionError, match="contains more than weights"):
         convert(folder)
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     (folder / "config.yaml").write_text(text + "evil: !!python/object/apply:print ['never']\n", encoding="utf-8")
-    with pytest.raises(ConversionError, match="YAML of .* cannot be read"):
+    with pytest.raises(ConversionError, match="Cannot read the YAML in"):
         convert(folder)
     assert "never" not in capsys.readouterr().out
 

@@ -12,8 +12,8 @@ from conversion import __main__ as command
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.toolkits.opennmt import WEIGHTS, convert
-from vaswani_transformer.modeling_vaswani import sinusoidal_positions
-from vaswani_transformer.tokenization_vaswani import VaswaniTokenizer
+from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "opennmt"
@@ -253,8 +253,8 @@ def test_a_source_without_an_end(changed, tmp_path):
 
 def test_sides_with_other_special_tokens_have_no_tokenizer(changed):
     vocab = {**saved("base")["vocab"]}
-    first, *others = vocab["src"]
-    vocab["src"] = [others.pop(1), others.pop(0), first, *others]  # <s>, <blank>, <unk>, </s>
+    first, *remaining = vocab["src"]
+    vocab["src"] = [remaining.pop(1), remaining.pop(0), first, *remaining]  # <s>, <blank>, <unk>, </s>
     made = convert(changed(entries={"vocab": vocab}, share_embeddings=False, share_decoder_embeddings=False))
     assert (
         made.tokenizer is None
@@ -267,7 +267,7 @@ def test_weights_in_safetensors(tmp_path):
     generator = {f"generator.{name}": tensor.clone() for name, tensor in checkpoint.pop("generator").items()}
     tensors = {name: tensor.clone() for name, tensor in checkpoint.pop("model").items()}
     torch.save(checkpoint, tmp_path / "model.pt")
-    with pytest.raises(ConversionError, match="no model.safetensors is beside it"):
+    with pytest.raises(ConversionError, match="model.safetensors is not beside it"):
         convert(tmp_path / "model.pt")
     save_file({**tensors, **generator}, tmp_path / "model.safetensors")
     converted = convert(tmp_path / "model.pt")
@@ -288,7 +288,7 @@ def test_other_files_are_refused(tmp_path, changed):
     (tmp_path / "cut.pt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ConversionError, match="damaged"):
         convert(tmp_path / "cut.pt")
-    with pytest.raises(ConversionError, match="not a vocabulary of OpenNMT-py"):
+    with pytest.raises(ConversionError, match="Not a vocabulary of OpenNMT-py"):
         convert(changed(entries={"vocab": [("src", ["a"])]}))
 
 
@@ -298,7 +298,7 @@ class Hostile:
 
 
 def test_code_in_a_file_does_not_run(changed, capsys):
-    with pytest.raises(ConversionError, match="holds more than weights"):
+    with pytest.raises(ConversionError, match="contains more than weights"):
         convert(changed(entries={"optim": Hostile()}))
     assert "never" not in capsys.readouterr().out
 

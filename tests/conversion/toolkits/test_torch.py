@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from conversion.files.torch import canonical, names
+from conversion.files.torch import canonical, part_names
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.parity.scores import compare
@@ -115,7 +115,7 @@ def test_logits_and_translations_are_torchs(kind):
 def test_the_table_reads_backwards(kind):
     converted = convert(FILES / kind)
     state = torch.load(FILES / kind / "model.pt", weights_only=True)
-    theirs = readable(canonical(state, names(describe(FILES / kind, "torch", DEFAULTS))), converted.config)
+    theirs = readable(canonical(state, part_names(describe(FILES / kind, "torch", DEFAULTS))), converted.config)
     written = WEIGHTS.write(converted.weights, converted.config)
     assert written.keys() == theirs.keys()
     assert all(torch.equal(theirs[name], tensor) for name, tensor in written.items())
@@ -226,7 +226,7 @@ def test_options_of_the_command_are_those_of_convert(saved):
 
 def test_heads_have_to_be_said(tmp_path):
     torch.save(Tutorial().state_dict(), tmp_path / "model.pt")
-    with pytest.raises(ConversionError, match="heads.*--heads 8, or in .*description.json"):
+    with pytest.raises(ConversionError, match="heads.*--heads 8, or set it in .*description.json"):
         convert(tmp_path)
 
 
@@ -259,8 +259,8 @@ def recorded_inputs(path: Path) -> list[list[int]]:
     "description, said",
     [
         (dict(activation="swiglu"), "activation='swiglu'"),
-        (dict(head=2), "unknown fields: head. Known are"),
-        (dict(names={"encoder": "x"}), "'names' may have the fields"),
+        (dict(head=2), "Unknown fields in .*: head. Known fields"),
+        (dict(names={"encoder": "x"}), "unknown part in 'names'"),
         (dict(names={"source_embedding": "x"}), "source_embedding.weight"),
         (dict(heads=5), "not divisible"),
         (dict(heads="two"), "encoder_attention_heads"),
@@ -269,8 +269,8 @@ def recorded_inputs(path: Path) -> list[list[int]]:
         (dict(ids={"unk": "x"}), "unk='x'"),
         (dict(norm_first="false"), "norm_first='false'"),
         (dict(scale_embedding="no"), "scale_embedding='no'"),
-        (dict(positions="none"), "positions='none' beside a table"),
-        (dict(positions="concatenated"), "positions='concatenated' beside a table"),
+        (dict(positions="none"), "positions='none' with a stored table"),
+        (dict(positions="concatenated"), "positions='concatenated' with a stored table"),
         (dict(source_vocabulary="../somewhere/tokens.txt"), "names files that are not in .*tokens.txt"),
     ],
     ids=str,

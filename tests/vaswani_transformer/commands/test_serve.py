@@ -8,7 +8,7 @@ import pytest
 
 from vaswani_transformer.commands import serve
 from vaswani_transformer.commands.console import Failure
-from vaswani_transformer.long_texts_vaswani import TextRecord
+from vaswani_transformer.model.texts_vaswani import TextRecord
 
 
 @pytest.fixture

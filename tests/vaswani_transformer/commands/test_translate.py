@@ -416,7 +416,8 @@ IMPORTED_FIRST = """
 import sys
 import vaswani_transformer  # and no name of it is used
 from transformers import AutoModelForSeq2SeqLM, pipeline
-assert type(AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1])).__module__ == "vaswani_transformer.modeling_vaswani"
+model = AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1])
+assert type(model).__module__ == "vaswani_transformer.model.modeling_vaswani"
 print(pipeline("translation", model=sys.argv[1])("Thank you."))
 """
 

@@ -2,10 +2,10 @@
 
 from types import SimpleNamespace
 
-from vaswani_transformer.checks_vaswani import KEPT_ITEM
 from vaswani_transformer.documents import DocumentTranslator
-from vaswani_transformer.texts_vaswani import LINE_END
-from vaswani_transformer.words_vaswani import words
+from vaswani_transformer.model.checks_vaswani import KEPT_ITEM
+from vaswani_transformer.model.sentences_vaswani import LINE_END
+from vaswani_transformer.model.spans_vaswani import words
 
 
 class Pipeline:

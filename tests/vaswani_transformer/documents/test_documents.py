@@ -15,6 +15,9 @@ from markdown_it import MarkdownIt
 from vaswani_transformer.documents import SUFFIXES, DocumentError, translate_content, translate_document
 
 
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[3]
 EXAMPLES = {path.suffix: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("examples/*")}
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer.documents.inline import Element, Object, carried_over, flat, has_markup, text_of
-from vaswani_transformer.words_vaswani import words
+from vaswani_transformer.model.spans_vaswani import words
 
 
 WORDS = st.sampled_from(["a ", "dog ", "runs, ", "so ", "{0} ", "x. ", " "])
@@ -36,7 +36,7 @@ def everything(nodes, kind) -> list:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(NODES, st.data())
 def test_text_and_objects_are_all_there_whatever_the_alignments(nodes, data):
     line = flat(nodes)

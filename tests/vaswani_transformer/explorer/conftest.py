@@ -4,9 +4,11 @@ import pytest
 from explorer_client import client_of
 from fastapi.testclient import TestClient
 from tiny_checkpoint import tiny_checkpoint
+from waiting import TIMEOUT
 
 from vaswani_transformer.explorer.app import create_app
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
+from vaswani_transformer.explorer.runs import Runs
 
 
 @pytest.fixture(scope="session")
@@ -26,4 +28,4 @@ def page(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def client(cache, page) -> TestClient:
-    return client_of(create_app(cache, page=page))
+    return client_of(create_app(cache, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT), page=page))

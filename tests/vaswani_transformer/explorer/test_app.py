@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from explorer_client import client_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
@@ -20,7 +20,7 @@ from vaswani_transformer.explorer.app import create_app
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.responses import GREETING, OPENING
 from vaswani_transformer.explorer.runs import Runs
-from vaswani_transformer.heads import head_names
+from vaswani_transformer.inspection.heads import head_names
 
 
 SENTENCE = "A woman reads a long book in the old park."
@@ -328,7 +328,7 @@ odd_text = st.one_of(
 
 
 @given(text=odd_text, what=st.sampled_from(["run", "heads", "beyond"]), name=st.text(max_size=20) | st.none())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 def test_odd_input_gives_an_answer_or_a_sentence_and_never_a_path(client, text, what, name):
     answer = client.post(f"/api/{what}", content=json.dumps({"text": text, "checkpoint": name}),
                          headers={"content-type": "application/json"})  # fmt: skip
@@ -354,7 +354,7 @@ def other_checkpoint(tiny_model, tmp_path_factory):
     """Makes a folder of random weights with the tiny checkpoint's tokenizer: `other_checkpoint(name, **fields)`."""
     from transformers import AutoTokenizer
 
-    from vaswani_transformer.generation_vaswani import paper_generation_config
+    from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
     def make(name: str, **fields) -> str:
         folder = tmp_path_factory.mktemp("others") / name

@@ -12,7 +12,7 @@ from safetensors.torch import load as load_tensors
 from vaswani_transformer.explorer import export as export_module
 from vaswani_transformer.explorer.export import export
 from vaswani_transformer.explorer.runs import Refused
-from vaswani_transformer.heads import head_names
+from vaswani_transformer.inspection.heads import head_names
 
 
 TEXTS = ["Two dogs run.", "Hello!"]

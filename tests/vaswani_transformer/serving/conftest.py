@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from waiting import TIMEOUT
 
 
 pytest.importorskip("fastapi")
@@ -29,7 +30,7 @@ class Turning:
 
     def translate(self, pair, texts, settings):
         self.has_begun.set()
-        assert self.may_go.wait(10)
+        assert self.may_go.wait(TIMEOUT)
         self.batches.append((pair[1], list(texts)))
         self.settings.append(settings)
         if "break" in texts:

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer.documents import SUFFIXES
@@ -286,7 +286,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(fields=st.dictionaries(st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key"]), VALUES))
 def test_any_fields_have_an_answer_or_an_error_in_a_sentence(client, fields):
     body = json.dumps(fields)
@@ -295,7 +295,7 @@ def test_any_fields_have_an_answer_or_an_error_in_a_sentence(client, fields):
     assert answer.status_code == 200 or (list(answer.json()) == ["error"] and answer.json()["error"])
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(text=st.text(max_size=50), source=st.sampled_from(["en", "auto"]), kind=st.sampled_from(["text", "html"]))
 def test_any_text_has_an_answer(client, text, source, kind):
     answer = client.post("/translate", json={"q": text, "source": source, "target": "de", "format": kind})

@@ -5,7 +5,9 @@ import threading
 from concurrent.futures import CancelledError
 
 import pytest
+from waiting import TIMEOUT, wait_until
 
+from vaswani_transformer.serving import app as app_module
 from vaswani_transformer.serving import queue as queue_module
 from vaswani_transformer.serving.queue import Busy, Queue
 
@@ -26,11 +28,11 @@ def held(queue, worker):
     """The worker is busy with one text until `worker.may_go` is set."""
     worker.may_go.clear()
     queue.submit(DE, ["first"])
-    assert worker.has_begun.wait(10)
+    assert worker.has_begun.wait(TIMEOUT)
 
 
 def texts(results) -> list[str]:
-    return [record["translation_text"] for records in results.result(10) for record in records]
+    return [record["translation_text"] for records in results.result(TIMEOUT) for record in records]
 
 
 def test_what_waits_is_translated_together_and_given_to_whom_it_belongs(queue, worker, held):
@@ -58,7 +60,7 @@ def test_a_batch_has_an_end(queue, worker, held, monkeypatch):
     results = [queue.submit(DE, [text]) for text in ("a" * 20, "b" * 6, "c" * 6, "d" * 4)]
     worker.may_go.set()
     for result in results:
-        result.result(10)
+        result.result(TIMEOUT)
     assert [len("".join(batch)) for _, batch in worker.batches] == [5, 20, 10, 6]
 
 
@@ -68,8 +70,8 @@ def test_idle_workers_share_what_waits():
     class Worker:
         def translate(self, pair, texts, settings):
             if texts[0].startswith("first"):
-                started.wait(10)
-                may_go.wait(10)
+                started.wait(TIMEOUT)
+                may_go.wait(TIMEOUT)
             else:
                 batches.append(texts)
             return [[{"translation_text": text}] for text in texts]
@@ -80,7 +82,7 @@ def test_idle_workers_share_what_waits():
     queue = Queue([Worker(), Worker()])
     for i in range(2):
         queue.submit(DE, [f"first {i}"])
-    started.wait(10)
+    started.wait(TIMEOUT)
     queue.idle += 2  # as if both had ended
     assert len(queue) == 0
     with queue.changed:
@@ -104,7 +106,7 @@ def test_more_than_may_wait_are_refused(queue, worker, held):
     assert texts(last) == ["f e"] and texts(waiting[3]) == ["b a"]
     assert worker.batches[1] == ("de", ["a b"] * 3 + ["e f"])
     with pytest.raises(CancelledError):
-        waiting[1].result(1)
+        waiting[1].result(TIMEOUT)
 
 
 def test_one_that_fails_does_not_harm_the_others(queue, worker, held):
@@ -112,7 +114,7 @@ def test_one_that_fails_does_not_harm_the_others(queue, worker, held):
     worker.may_go.set()
     assert texts(results[0]) == ["b a"] and texts(results[2]) == ["d c"]
     with pytest.raises(RuntimeError, match="a secret"):
-        results[1].result(10)
+        results[1].result(TIMEOUT)
 
 
 def test_closing_finishes_what_waits(worker):
@@ -122,7 +124,7 @@ def test_closing_finishes_what_waits(worker):
     closing = threading.Thread(target=queue.close)
     closing.start()
     worker.may_go.set()
-    closing.join(10)
+    closing.join(TIMEOUT)
     assert worker.is_closed and [texts(result) for result in results] == [["b a"]] * 3
     with pytest.raises(Busy, match="about to stop"):
         queue.submit(DE, ["a"])
@@ -140,7 +142,9 @@ def scope_of(path: str, length: int) -> dict:
 
 
 @pytest.mark.parametrize("body", [b"q=a&source=en&target=de", b"q=<p>a</p>&source=en&target=de&format=html"])
-def test_a_client_that_leaves_frees_its_place(app_of, worker, body):
+def test_a_client_that_leaves_frees_its_place(app_of, worker, body, monkeypatch):
+    queues = []
+    monkeypatch.setattr(app_module, "Queue", lambda *arguments: queues.append(Queue(*arguments)) or queues[0])
     app = app_of(most_waiting=1)
     sent: list[dict] = []
 
@@ -158,20 +162,23 @@ def test_a_client_that_leaves_frees_its_place(app_of, worker, body):
 
         await app(scope_of("/translate", len(body)), receive, send)
 
+    async def one_waits():
+        await asyncio.to_thread(wait_until, lambda: len(queues[0]) == 1)
+
     async def run():
         worker.may_go.clear()
         never, now = asyncio.Event(), asyncio.Event()
         first = asyncio.create_task(ask(never))
-        await asyncio.to_thread(worker.has_begun.wait, 10)
+        await asyncio.to_thread(worker.has_begun.wait, TIMEOUT)
         waiting = asyncio.create_task(ask(now))
-        await asyncio.sleep(0.3)
+        await one_waits()
         await ask(never)
         assert sent[0]["status"] == 429
         assert dict(sent[0]["headers"])[b"retry-after"] == b"2"
         now.set()
         await waiting
         last = asyncio.create_task(ask(never))
-        await asyncio.sleep(0.3)
+        await one_waits()
         worker.may_go.set()
         await asyncio.gather(first, last)
         statuses = [message["status"] for message in sent if message["type"] == "http.response.start"]

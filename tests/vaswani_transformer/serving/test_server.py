@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
+from waiting import TIMEOUT, wait_until
 
 
 libretranslatepy = pytest.importorskip("libretranslatepy")
@@ -57,13 +58,18 @@ def test_libretranslates_client_is_answered_to_the_end(started):
     assert client.translate("Where is the station?", "en", "de") == "Wo ist der Bahnhof?"
 
     # SIGTERM: what has been asked is answered, and the process ends with 0.
+    def batches() -> str:
+        metrics = urlopen(f"{address}/metrics?api_key=right", timeout=TIMEOUT).read().decode()
+        return re.search(r"vaswani_batch_texts_count \S+", metrics)[0]
+
+    before = batches()
     answers = []
     text = " ".join(["Where is the station?"] * 40)
     asking = threading.Thread(target=lambda: answers.append(client.translate(text, "en", "de")))
     asking.start()
-    time.sleep(0.5)
+    wait_until(lambda: batches() != before)
     process.terminate()
-    asking.join(60)
+    asking.join(TIMEOUT)
     assert answers == [" ".join(["Wo ist der Bahnhof?"] * 40)]
-    assert process.wait(30) == 0
+    assert process.wait(TIMEOUT) == 0
     assert process.stderr.read().count("Traceback (most recent call last)") == 2  # the killed worker's, and ours of it

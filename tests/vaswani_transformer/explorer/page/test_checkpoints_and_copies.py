@@ -1,0 +1,137 @@
+"""Every chapter works with unusual checkpoints and in an exported copy, without errors or invalid numbers."""
+
+import re
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+import torch
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.explorer.app import PAGE
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
+from vaswani_transformer.explorer.export import export
+from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.model.generation_vaswani import paper_generation_config
+from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
+
+
+VARIANTS = {
+    "learned positions": dict(position_encoding="learned", max_position_embeddings=40),
+    "no positions, all kinds of dropout": dict(position_encoding="none", attention_dropout=0.1, activation_dropout=0.2),
+    "pre-norm": dict(norm_position="pre", activation_function="gelu", label_smoothing_type="uniform"),
+    "pre-norm decoder, d_k and d_v of their own": dict(norm_position="post", decoder_norm_position="pre", d_k=3, d_v=5),
+    "separate vocabularies": dict(share_embeddings="none", decoder_vocab_size=260, decoder_d_ff=24),
+    "one layer": dict(encoder_layers=1, decoder_layers=1, dropout=0.0, label_smoothing=0.0),
+    "16 heads and 6 layers": dict(
+        d_model=64, encoder_layers=6, decoder_layers=6, encoder_attention_heads=16, decoder_attention_heads=16
+    ),
+    "one head and eight": dict(encoder_attention_heads=1, decoder_attention_heads=8, position_layout="concatenated"),
+}
+SENTENCES = ["A woman reads a long book in the old park.", "Thanks"]
+NO_NUMBER = re.compile(r".{0,40}(?:undefined|NaN|\[object|null).{0,40}")
+CHAPTERS = (
+    "recurrence", "dictionary", "attention", "heads", "positions", "encoder", "decoder", "training", "explorer", "beam",
+)  # fmt: skip
+
+
+def random_checkpoint(folder, **fields):
+    """A folder with a model of random weights; with `decoder_vocab_size` the target has a vocabulary of its own."""
+    tokenizer = learn_tokenizer([*PAIRS, *PAIRS.values()], vocab_size=300)
+    if size := fields.get("decoder_vocab_size"):
+        target = learn_tokenizer(list(PAIRS.values()), vocab_size=size)
+        tokenizer = VaswaniTokenizer.of(tokenizer.backend_tokenizer, target.backend_tokenizer)
+    defaults = dict(
+        vocab_size=300, d_model=32, d_ff=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+        decoder_attention_heads=4,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = VaswaniForConditionalGeneration(VaswaniConfig(**{**defaults, **fields}))
+    ids = {name: getattr(model.config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
+    model.generation_config = paper_generation_config(**ids)
+    model.generation_config.max_length = 24
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def check_every_chapter(page, texts):
+    for text in texts:
+        page.translate(text)
+        assert page.js("return document.getElementById('problem').hidden"), page.text("#problem")
+        for chapter in CHAPTERS:
+            page.show(chapter)
+            assert NO_NUMBER.findall(page.use_everything(chapter)) == [], chapter
+            assert page.errors() == [], chapter
+    assert NO_NUMBER.findall(page.js("return document.body.textContent")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
+def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
+    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
+        page = page_at(address)
+        check_every_chapter(page, SENTENCES)
+        page.show("training")
+        check_places_of_dropout(
+            page.text("#dropout-places"), page.js("return (await (await fetch('api/model')).json()).config")
+        )
+
+
+def check_places_of_dropout(text: str, config: dict):
+    encoder, decoder = config["encoder_layers"], config["decoder_layers"]
+    places = {
+        "dropout": f"{2 + 2 * encoder + 3 * decoder} times in the paper's places",
+        "attention_dropout": f"{encoder + 2 * decoder} times on the attention weights",
+        "activation_dropout": f"{encoder + decoder} times on the inner units of the feed-forward networks",
+    }
+    for name, sentence in places.items():
+        assert (sentence in text) == (config[name] > 0)
+
+
+@pytest.mark.slow
+def test_every_chapter_works_with_the_shipped_checkpoint(page_at, server):
+    check_every_chapter(page_at(server), ["The girl who lives next door gave her brother a book."])
+
+
+@pytest.fixture(scope="module")
+def copy_address(tmp_path_factory):
+    """An exported copy on a plain file server, below its root."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    folder = tmp_path_factory.mktemp("copies")
+    export(CheckpointCache(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/some/site/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_copy_offers_its_sentences_and_one_head_off_at_a_time(page_at, copy_address):
+    page = page_at(copy_address)
+    assert not page.js("return document.getElementById('text').checkVisibility()")
+    page.js(
+        "const select = document.getElementById('sentences'); select.value = arguments[0];"
+        "select.dispatchEvent(new Event('change'))",
+        SENTENCES[1],
+    )
+    page.wait(f"document.getElementById('translation').textContent.startsWith('{PAIRS[SENTENCES[1]]}')")
+    page.show("heads")
+    for head, sentence, rows in ((1, "", 2), (2, "This copy contains translations with one head off at a time", 1)):
+        page.wait(f"document.querySelector('#heads .head-card:nth-child({head}) .switch')")
+        page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
+        page.wait(f"document.querySelectorAll('#heads-outcome tbody tr').length === {rows}")
+        page.wait("document.querySelector('#heads .status').ariaBusy === 'false'")
+        assert page.text("#heads .status").startswith(sentence)
+    assert page.errors() == []
+
+
+@pytest.mark.slow
+def test_every_chapter_works_in_a_copy(page_at, copy_address):
+    check_every_chapter(page_at(copy_address), SENTENCES)

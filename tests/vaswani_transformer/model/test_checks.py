@@ -1,0 +1,102 @@
+"""Signs of a poor translation."""
+
+import pytest
+
+from vaswani_transformer.model.checks_vaswani import kept_items, missing_numbers, must_hold, problems, times_in_a_row
+
+
+@pytest.mark.parametrize(
+    "source, translation",
+    [
+        ("A man rides a bicycle.", "Ein Mann fährt Fahrrad."),
+        ("It costs 1,234.50 euros.", "Es kostet 1.234,50 Euro."),
+        ("In 1990, 12,000 people came.", "En 1990, 12\u202f000 personnes sont venues."),
+        ("Two of the 3 dogs.", "Zwei der drei Hunde."),
+        ("He has twelve.", "Er hat 12."),
+        ("It starts at 7:30 p.m.", "Es beginnt um 19.30 Uhr."),
+        ("On 05/06.", "Am 5.6."),
+        ("No, no, no, no!", "Nein, nein, nein, nein!"),
+        ("See https://a.org/b (<b>here</b>).", "Siehe https://a.org/b (<b>hier</b>)."),
+        ("Yes", "Ja"),
+        ("Add 1.5 kg, 20% and 3 m.", "Fügen Sie 1,5 kg, 20 Prozent und 3 Meter hinzu."),
+        ("A 5-km run at 1,500 m and 30 °C.", "Une course de 5\u00a0km à 1\u202f500 m et 30 degrés."),
+        ("It is 30 cm long.", "Es ist 30 Zentimeter lang."),
+        ("{{ days }} left on 10.0.0.1 👩‍🍳", "Noch {{ days }} auf 10.0.0.1 👩‍🍳"),
+    ],
+)
+def test_good_translations_have_no_problem(source, translation):
+    assert problems(source, translation) == []
+
+
+@pytest.mark.parametrize(
+    "source, translation, problem",
+    [
+        ("Hello there.", "", "empty"),
+        ("Hello there.", "...", "empty"),
+        ("Hello.", "Hallo, " * 20, "much longer"),
+        ("A man rides a bicycle through the park. " * 4, "Ein Mann.", "much shorter"),
+        ("I am tired of it.", "Ich bin es es es es leid.", "repeats"),
+        ("I am tired of it all the time.", "Ich bin es leid, " * 4, "repeats"),
+        ("It is a question of law.", "Es ist eine Rechtsrechtsrechtsrechtsfrage.", "repeats"),
+        ("In 1985 it was.", "Es war 1958.", "numbers differ: 1985, 1958"),
+        ("I have 17 cats.", "Ich habe Katzen.", "numbers differ: 17"),
+        ("I have cats.", "Ich habe 17 Katzen.", "numbers differ: 17"),
+        ("I have 3 cats.", "Ich habe 8 Katzen.", "numbers differ: 3"),
+        ("Write to me@x.org.", "Schreib an mich@x.org.", "lacks me@x.org"),
+        ("{a} and {a} and %s", "{a} und %s", "lacks {a}"),
+        ("Click <b>here</b>.", "Klicken Sie <b>hier.", "lacks </b>"),
+        ("Run <code>npm install</code>.", "Starten Sie <code>npm-Installation</code>.", "<code>npm install</code>"),
+        ("Between **a** and **b**.", "Zwischen **a* und **b**.", "lacks **"),
+        ("Please *do not* park.", "Bitte *nicht parken.", "lacks *"),
+        ("See [the notes](a/b.html).", "Siehe die Notizen](a/b.html).", "lacks ["),
+        ("{{ days }} days", "{{ Tage }} Tage", "lacks {{ days }}"),
+        ("%d%% used", "%d% benutzt", "lacks %%"),
+        ("Port 1 of 10.0.0.138.", "Port 1 von 10.0.138.", "lacks 10.0.0.138"),
+        ("Error 0x80070057.", "Fehler 0 80070057.", "lacks 0x80070057"),
+        ("Call +33 1 99 00 47 32.", "Ruf +33 1 99,00 47 32 an.", "lacks +33 1 99 00 47 32"),
+        ("The :name field", "Das Feld : Name", "lacks :name"),
+        ("Dinner 👩‍🍳!", "Essen 👩!", "lacks 👩‍🍳"),
+        ("Take 500 mg twice.", "Nimm zweimal 500 Tabletten.", "lacks 500 mg"),
+        ("It is 175 cm wide.", "Es ist 175 km breit.", "lacks 175 cm"),
+        ("Tomás left.", "Tom\ufffds ging.", "broken"),
+    ],
+)  # fmt: skip
+def test_what_looks_wrong_is_named(source, translation, problem):
+    assert problem in "; ".join(problems(source, translation))
+
+
+def test_items_to_keep():
+    text = (
+        "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
+        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
+        "1.234.567 ☀️🎉 ssh://g@h:22/r.git mailto:a@b.de :attribute 3:30 so: yes [DATE] [1] [FAQ](x) 0x80070057 "
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1"
+    )
+    assert kept_items(text) == [
+        "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
+        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
+        "ssh://g@h:22/r.git", "mailto:a@b.de", ":attribute", "[DATE]", "[", "](x)", "0x80070057",
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1",
+    ]  # fmt: skip
+
+
+def test_missing_numbers_are_as_the_source_writes_them():
+    assert missing_numbers("It costs 1,234.50 or 77.", "Es kostet 77.") == ["1,234.50"]
+
+
+def test_what_another_translation_must_hold_is_what_is_missing_and_what_was_kept():
+    source = "Add 1.5 kg of {x} and 200 ml at www.a.org/b by 17:30, 12 times <b>or</b> 9."
+    translation = "1,5 Kilo {x} und 200 ml bei www.a.org/b um 17:30, 12 Mal <b>oder</b> 8."
+    assert must_hold(source, translation) == [("9",), ("www.a.org/b",), ("200 ml", "200 ml"), ("17:30",), ("12",)]
+    assert must_hold("It is 1.5 kg.", "Es sind 1.5 Stück.") == [("1.5 kg", "1,5 kg")]
+
+
+def test_repetition_is_counted():
+    assert [times_in_a_row(text) for text in ("", "a", "a b c", "a a", "a b a b a b", "so so so so so")] == [
+        1,
+        1,
+        1,
+        2,
+        3,
+        5,
+    ]

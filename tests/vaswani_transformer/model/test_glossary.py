@@ -1,0 +1,117 @@
+"""Words that must be translated in a given way: where they are found, their file, and what the pipeline does."""
+
+import pytest
+from tiny_checkpoint import PAIRS, tiny_checkpoint
+
+from vaswani_transformer import TranslationPipeline, load
+from vaswani_transformer.model.glossary_vaswani import Glossary, spellings
+from vaswani_transformer.model.spans_vaswani import Replaced
+
+
+@pytest.fixture(scope="module")
+def translate():
+    model, tokenizer = load(tiny_checkpoint(), dtype="float32")
+    return TranslationPipeline(model=model, tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("My bank is the World Bank.", ["bank", "World Bank"]),
+        ("Bank! BANK, banks; embankment", ["Bank", "BANK"]),
+        ("the world bank", ["bank"]),
+        ("C++ and C++11 use .NET and ASP.NET, not c++", ["C++", ".NET"]),
+        ("a bank account, an account", ["bank account", "account"]),
+        ("été, Été", ["été", "Été"]),
+        ("", []),
+    ],
+)
+def test_terms_are_whole_words(text, found):
+    terms = ["bank", "World Bank", "bank account", "account", "C++", ".NET", "été"]
+    uses = Glossary(dict.fromkeys(terms, "x")).uses(text)
+    assert [text[slice(*use.span)] for use in uses] == found
+
+
+def test_a_term_without_a_translation_stays_as_the_text_has_it():
+    [use] = Glossary({"bank": []}).uses("The Bank.")
+    assert use == ((4, 8), ("Bank",))
+
+
+def test_forms_begin_sentences_too():
+    assert spellings(["das Haus", "Häuser"]) == ["das Haus", "Das Haus", "Häuser"]
+
+
+def test_a_file_has_a_term_in_a_line(tmp_path):
+    file = tmp_path / "terms.tsv"
+    file.write_bytes(
+        "\ufeff# English\tGerman\r\nhouse|houses\tHaus | Häuser\r\n\r\nACME\r\nbig  house\tVilla\t\r\n".encode()
+    )
+    glossary = Glossary.from_file(file)
+    assert glossary.forms == {
+        "house": ("Haus", "Häuser"),
+        "houses": ("Haus", "Häuser"),
+        "ACME": (),
+        "big house": ("Villa",),
+    }
+    assert len(glossary) == 4
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"a\tb\tc\n", "line 1: It has more than two columns"),
+        (b"a\tb\n\tc\n", "line 2: A term of the glossary is empty"),
+        (b"a\tb\na\tc\n", "line 2: The glossary has 'a' twice, with different"),
+        (b"a\tb\xff\n", "not UTF-8"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path, content, message):
+    (tmp_path / "terms.tsv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        Glossary.from_file(tmp_path / "terms.tsv")
+
+
+def test_terms_are_in_the_translation_and_other_sentences_do_not_change(translate):
+    sources, targets = list(PAIRS), list(PAIRS.values())
+    glossary = {"dogs": ["Katze", "Katzen"], "bicycle": "altes Buch"}
+    records = translate(sources, glossary=glossary)
+    for source, target, record in zip(sources, targets, records, strict=True):
+        text = record["translation_text"]
+        if "dogs" in source:
+            assert "Katze" in text
+        elif "bicycle" in source:
+            assert "altes buch" in text.lower()
+        else:
+            assert text == target
+    assert translate(sources[1], glossary=Glossary(glossary))[0] == records[1]
+    assert "Katze" in translate(" ".join(sources), glossary=glossary, num_beams=1)[0]["translation_text"]
+    whole = translate(sources[1], glossary=glossary, split_sentences=False, return_scores=True, num_return_sequences=2)
+    assert all("Katze" in record["translation_text"] for record in whole)
+
+
+def test_a_glossary_of_the_pipeline_holds_for_its_calls(translate):
+    own = TranslationPipeline(model=translate.model, tokenizer=translate.tokenizer, glossary={"dogs": "Katze"})
+    assert "Katze" in own("Two dogs run.")[0]["translation_text"]
+    assert own("Two dogs run.", glossary=None)[0]["translation_text"] == PAIRS["Two dogs run."]
+
+
+def test_alignments_are_of_the_text_that_was_given(translate, monkeypatch):
+    monkeypatch.setattr(
+        translate.model.generation_config, "alignment_head", {"layer": 0, "head": 0, "when": "produced"}, raising=False
+    )
+    text = "Two dogs run."
+    [record] = translate(text, glossary={"dogs": "langes Buch"}, return_alignments=True)
+    for (a, b), (c, d) in record["alignments"]:
+        assert text[a:b] in {"Two", "dogs", "run", "."}
+        assert record["translation_text"][c:d].strip()
+
+
+def test_spans_of_replaced_texts_are_moved():
+    replaced = Replaced("My dog and my cat.", [((3, 6), "Hund"), ((14, 17), "K")])
+    assert replaced.text == "My Hund and my K."
+    assert replaced.in_original((0, 2)) == (0, 2)
+    assert replaced.in_original((3, 7)) == replaced.in_original((4, 5)) == (3, 6)
+    assert replaced.in_original((8, 11)) == (7, 10)
+    assert replaced.in_original((16, 17)) == (17, 18)
+    assert replaced.in_text((14, 17)) == (15, 16)
+    assert replaced.in_text((0, 18)) == (0, 17)

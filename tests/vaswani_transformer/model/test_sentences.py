@@ -1,0 +1,91 @@
+"""Texts cut into sentences, and what stays between them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vaswani_transformer.model import sentences_vaswani
+from vaswani_transformer.model.sentences_vaswani import BREAKS, clauses, has_words, parts
+
+
+def sentences(text, language="en"):
+    return [part.text for part in parts(text, language) if part.is_sentence]
+
+
+# What texts are made of: words, marks, what is kept, spacing of all kinds.
+PIECES = st.sampled_from(
+    [*"abz.!?;:,()-*•>«»\"'’ \t\n\r", "\r\n", "\u2028", "\u00a0", "Dr. ", "z. B. ", "3. ", "12.5",
+     "https://a.b/c?d=e. ", "{name}", "%s", "<b>", "日本", "😀", "Hello. ", "M. Dupont ", "\x00"]
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(PIECES, max_size=40).map("".join) | st.text(st.characters(codec="utf-8"), max_size=60),
+    st.sampled_from(["en", "de", "fr", "xx", None]),
+)
+def test_parts_put_together_are_the_text(text, language):
+    found = parts(text, language)
+    assert "".join(part.text for part in found) == text
+    assert all(part.text == part.text.strip() and has_words(part.text) for part in found if part.is_sentence)
+
+
+@pytest.mark.parametrize(
+    "language, text, expected",
+    [
+        ("en", "He left. She stayed!  Why?", ["He left.", "She stayed!", "Why?"]),
+        ("en", "Dr. Smith paid $3.50 at 3 p.m. on Monday.", ["Dr. Smith paid $3.50 at 3 p.m. on Monday."]),
+        ("en", "See fig. 3 of J. Doe. It is new.", ["See fig. 3 of J. Doe.", "It is new."]),
+        ("de", "Am 3. Mai kam Dr. Müller z. B. nach Berlin. Er ging.",
+         ["Am 3. Mai kam Dr. Müller z. B. nach Berlin.", "Er ging."]),
+        ("de", "3. Mai ist morgen.", ["3. Mai ist morgen."]),
+        ("fr", "M. Dupont est parti. Mme Durand et MM. A. Blanc aussi, cf. art. 3 !",
+         ["M. Dupont est parti.", "Mme Durand et MM. A. Blanc aussi, cf. art. 3 !"]),
+        ("en", "One line\nand another\r\n\r\n\tthird", ["One line", "and another", "third"]),
+        ("en", "- first\n  * second\n1. third\n2) fourth\n> quoted\n(a) fifth",
+         ["first", "second", "third", "fourth", "quoted", "fifth"]),
+    ],
+)  # fmt: skip
+def test_sentences(language, text, expected):
+    assert sentences(text, language) == expected
+
+
+def test_without_the_library_a_line_is_a_sentence(monkeypatch, caplog):
+    monkeypatch.setattr(sentences_vaswani, "segment", None)
+    sentences_vaswani.logger.warning_once.cache_clear()
+    monkeypatch.setattr(sentences_vaswani.logger, "propagate", True)
+    assert sentences("One is. Two are.\nThree.") == ["One is. Two are.", "Three."]
+    assert "pip install sentencex" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "-", "???", "12345", "3.14 %", "😀", "https://example.org/a?b=c", "me@example.org", "{name}", "%s", "x",
+     "%(n)d", "<br/>", "`code here`", "/usr/bin/env", r"C:\Users\me", "snake_case", "@someone", "--option", "..\n--\n"],
+)  # fmt: skip
+def test_what_has_no_words_is_no_sentence(text):
+    assert sentences(text) == []
+
+
+def test_a_word_longer_than_any_is_no_sentence():
+    assert sentences("A" + "b" * 300 + " word.") == []
+
+
+@given(st.lists(st.sampled_from(["one", "two,", "three;", "four:", "(five", "–", "six."]), min_size=1, max_size=60))
+def test_clauses_fit_and_put_together_are_the_sentence(words):
+    sentence = " ".join(words)
+    found = clauses(sentence, lambda text: len(text.split()) <= 5)
+    assert "".join(found) == sentence
+    assert all(len(clause.split()) <= 5 for clause in found)
+
+
+def test_a_sentence_is_split_at_the_best_place():
+    def fits(text):
+        return len(text) < 63
+
+    sentence = "When the rain had stopped, we went out, all of us together; nobody said a word about it."
+    assert clauses(sentence, fits) == [sentence[:60], sentence[60:]]
+    assert sentence[:60].endswith("together; ")
+    assert clauses("short, very; short", fits) == ["short, very; short"]
+    assert clauses("x" * 100, fits) == ["x" * 100]
+    assert len(BREAKS) == 4

@@ -1,0 +1,210 @@
+"""Texts of any length through the pipeline: what keeps its place, what is tried again, and what is said."""
+
+import random
+import re
+
+import pytest
+from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
+
+from vaswani_transformer import TranslationPipeline, load
+from vaswani_transformer.model.texts_vaswani import LongTexts, TextRecord
+
+
+SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
+
+
+@pytest.fixture(scope="module")
+def translate():
+    model, tokenizer = load(tiny_checkpoint(), dtype="float32")
+    return TranslationPipeline(model=model, tokenizer=tokenizer)
+
+
+class Fake:
+    """In place of the model: says what `answers` say of a text, in turn, or the text in capitals."""
+
+    def __init__(self, answers=None):
+        self.answers, self.asked = answers or {}, []
+
+    def __call__(self, sentences, progress=None, **settings):
+        self.asked += [(sentence.read, settings) for sentence in sentences]
+        if progress:
+            for _ in sentences:
+                progress(1)
+        records = [sentence.restore({"translation_text": self.answer(sentence)}) for sentence in sentences]
+        return [[record] if record else [] for record in records]
+
+    def answer(self, sentence):
+        answers = self.answers.get(sentence.read, [sentence.read.upper()])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+def long_texts(translate, fake, **settings):
+    return LongTexts(translate.tokenizer, fake, **{"language": "en", "longest": 40, **settings})
+
+
+# Structure -----------------------------------------------------------------------------------------------------------
+
+
+def test_structure_stays_as_it_is(translate):
+    text = f"  {SOURCES[0]}  {SOURCES[1]}\r\n\r\n- {SOURCES[2]}\n\n\t12345 https://a.org/b ???\n{SOURCES[3]}"
+    wanted = text
+    for source, target in PAIRS.items():
+        wanted = wanted.replace(source, target)
+    assert translate(text) == [{"translation_text": wanted}]
+    assert translate([text, SOURCES[0]]) == [{"translation_text": wanted}, {"translation_text": TARGETS[0]}]
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "-", "???", "12345", "😀", "https://example.org/a", "{name}", "日本語です", "x\n"]
+)
+def test_what_needs_no_translation_comes_back_without_the_model(translate, monkeypatch, text):
+    monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was asked"))
+    assert translate(text, return_scores=True) == [{"translation_text": text, "score": 0.0}]
+
+
+def test_several_translations_of_several_sentences(translate):
+    text = f"{SOURCES[0]} {SOURCES[1]}"
+    both = translate(text, num_return_sequences=2, return_scores=True)
+    alone = [translate(source, num_return_sequences=2, return_scores=True) for source in SOURCES[:2]]
+    for i, record in enumerate(both):
+        assert record["translation_text"] == " ".join(of[i]["translation_text"] for of in alone)
+        assert record["score"] == pytest.approx(sum(of[i]["score"] for of in alone) / 2, abs=1e-4)
+
+
+def test_alignments_count_from_the_beginning_of_the_text(translate, monkeypatch):
+    head = {"layer": 0, "head": 0, "when": "produced"}
+    monkeypatch.setattr(translate.model.generation_config, "alignment_head", head, raising=False)
+    [one] = translate(SOURCES[1], return_alignments=True)
+    [two] = translate(f"12\n{SOURCES[1]}", return_alignments=True)
+    assert two["alignments"][0] == ((0, 2), (0, 2))
+    assert two["alignments"][1:] == [((a + 3, b + 3), (c + 3, d + 3)) for (a, b), (c, d) in one["alignments"]]
+
+
+def test_progress_counts_texts(translate):
+    done = []
+    long_texts(translate, Fake()).translate(["One. Two. Three words.", "", "Four five."], progress=done.append)
+    assert sum(done) == 3
+    done.clear()
+    long_texts(translate, Fake()).translate(["", "12"], progress=done.append)
+    assert sum(done) == 2
+
+
+# What is too long ----------------------------------------------------------------------------------------------------
+
+
+def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
+    text = "we went out, and they came in; " * 30 + "that was all."
+    fake = Fake()
+    [[record]] = long_texts(translate, fake, longest=40).translate([text])
+    assert record["translation_text"] == text.upper()
+    assert len(fake.asked) > 5
+    assert all(len(translate.tokenizer(read)["input_ids"]) <= 40 for read, _ in fake.asked)
+    [warning] = record["warnings"]
+    assert re.fullmatch(r"a sentence of \d+ tokens was translated in \d+ pieces", warning)
+
+
+def test_the_limit_is_the_records_and_can_be_given(translate):
+    assert TextRecord.of(translate.model) == TextRecord("en", ABOUT["max_length"], "de")
+    text = "A man rides a bicycle, a man rides a bicycle."
+    assert "warnings" not in translate(text)[0]
+    assert "in 2 pieces" in translate(text, longest_sentence=20)[0]["warnings"][0]
+
+
+def test_a_word_that_is_too_long_stays(translate):
+    word = "Aa" + "b" * 150
+    [[record]] = long_texts(translate, Fake(), longest=20).translate([f"See {word} now."])
+    assert word in record["translation_text"]
+
+
+# What is tried again -------------------------------------------------------------------------------------------------
+
+
+def test_what_looks_right_is_asked_once(translate):
+    fake = Fake()
+    assert long_texts(translate, fake).translate(["It is 1985."]) == [[{"translation_text": "IT IS 1985."}]]
+    assert len(fake.asked) == 1
+
+
+def test_a_wrong_number_is_asked_for_again_with_more_beams(translate):
+    fake = Fake({"It was 1985.": ["Es war 1958.", "Es war 1985."]})
+    assert long_texts(translate, fake).translate(["It was 1985."]) == [[{"translation_text": "Es war 1985."}]]
+    assert fake.asked[1][1]["num_beams"] == fake.asked[1][1]["num_return_sequences"] == 8
+
+
+def test_a_lost_item_has_a_stand_in(translate):
+    text = "Write to me@x.org or X, now."
+    fake = Fake({text: ["Schreib mir, jetzt."], "Write to Y or X, now.": ["Schreib Y oder X, jetzt."]})
+    [[record]] = long_texts(translate, fake).translate([text])
+    assert record == {"translation_text": "Schreib me@x.org oder X, jetzt."}
+
+
+def test_what_is_lost_again_and_again_is_translated_around(translate):
+    text = "Click {name} and <b>now</b>."
+    fake = Fake({text: ["Klick."], "Click X and YnowZ.": ["Klick."]})
+    [[record]] = long_texts(translate, fake).translate([text])
+    assert record["translation_text"] == "CLICK {name} AND <b>NOW</b>."
+
+
+def test_a_repetition_is_translated_in_pieces(translate):
+    text = "When the rain had stopped at last, we all went out of the house again."
+    fake = Fake({text: ["Als der der der der Regen, Regen"]})
+    [[record]] = long_texts(translate, fake, longest=100).translate([text])
+    assert record == {"translation_text": text.upper()}
+
+
+def test_the_same_question_is_not_asked_again(translate):
+    """A short sentence has no clauses, and no items to translate around."""
+    fake = Fake({"It was 1985.": ["Es war."]})
+    long_texts(translate, fake).translate(["It was 1985."])
+    assert len(fake.asked) == 2
+
+
+def test_what_still_looks_wrong_is_said_of_its_sentence(translate):
+    fake = Fake({"It was 1985.": ["Es war."], "Hello there.": ["Hallo."]})
+    [[record]] = long_texts(translate, fake).translate(["Hello there. It was 1985."])
+    assert record == {"translation_text": "Hallo. Es war.", "warnings": ['"It was 1985.": numbers differ: 1985']}
+
+
+@pytest.mark.parametrize("settings", [{"max_new_tokens": 3}, {"do_sample": True}, {"num_return_sequences": 4}])
+def test_who_asks_for_a_search_of_their_own_gets_it_once(translate, monkeypatch, settings):
+    asked, generate = [], translate.model.generate
+    monkeypatch.setattr(translate.model, "generate", lambda **inputs: asked.append(inputs) or generate(**inputs))
+    [record, *_] = translate("In 1985 and 1986 zzz.", **settings)
+    assert len(asked) == 1 and record["warnings"]
+    for plain in ({}, {"num_return_sequences": 4, "tries_again": True}):
+        asked.clear()
+        translate("In 1985 and 1986 zzz.", **plain)
+        assert len(asked) > 1
+
+
+# Any input -----------------------------------------------------------------------------------------------------------
+
+
+def random_text(seed: int) -> str:
+    rng = random.Random(seed)
+    pieces = [
+        *SOURCES, *"abc .!?;:,()-*\t\n\r\"'’«»{}<>&%$/\\@#`~^|_=+", "\u2028", "\u00a0", "\x00", "日本", "😀", "é",
+        "https://a.b/c ", "me@x.org ", "{name}", "%s", "</b>", "12,345.6", "M. ", "A" * 300, "\ufeff", "\u202e", "١٢",
+    ]  # fmt: skip
+    return "".join(rng.choice(pieces) for _ in range(rng.randrange(30)))
+
+
+@pytest.mark.parametrize("number", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_any_text_has_a_translation(translate, number):
+    """Texts of odd pieces; only the model is left out."""
+    texts = [random_text(seed) for seed in range(number)]
+    results = long_texts(translate, Fake()).translate(texts)
+    for text, [record] in zip(texts, results, strict=True):
+        found = record["translation_text"]
+        assert found.upper() == text.upper(), text
+
+
+def test_odd_texts_through_the_model(translate):
+    texts = [random_text(seed) for seed in range(40)]
+    for text, record in zip(texts, translate(texts), strict=True):
+        assert len(re.findall("[\n\r\u2028]", record["translation_text"])) >= len(re.findall("[\n\r\u2028]", text))
+
+
+def test_half_a_character_is_refused(translate):
+    with pytest.raises(ValueError, match="half a character at position 3"):
+        translate("abc\ud800")

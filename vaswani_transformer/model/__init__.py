@@ -1,0 +1,44 @@
+"""The model: everything that travels to a Hub repository, and nothing else.
+
+transformers copies these files flat into a saved folder, and runs them where this package is not installed. They
+therefore import only each other, relatively, and transformers. `save_pretrained` of a model copies the files of the
+first four groups, without the tokenizer's; a pipeline's `save_pretrained` and `vaswani publish` add the texts'.
+
+The paper:
+
+    configuration_vaswani.py   sizes and variants, with the presets of Table 3
+    modeling_vaswani.py        encoder, decoder and the whole model (section 3)
+    attention_vaswani.py       masks, caches and kernels of attention (equation 1)
+    loss_vaswani.py            label-smoothed cross-entropy (section 5.4)
+    tokenization_vaswani.py    a tokenizer whose two languages have a vocabulary each
+
+What transformers expects:
+
+    pretrained_vaswani.py      initial weights, loading, saving, resizing the vocabularies
+
+The search:
+
+    generation_vaswani.py      `generate`: the paper's settings and length limit, and what it returns
+    settings_vaswani.py        settings, their checks, and limits of length
+    beam_search_vaswani.py     beam search with the length penalty (section 6.1)
+    greedy_search_vaswani.py   greedy search and sampling
+    constraints_vaswani.py     beam search for translations that hold required words
+    shortlist_vaswani.py       a softmax over the words that the source may become
+    decoding_vaswani.py        the decoder, one token at a time
+
+Fast on a CPU:
+
+    cpu_vaswani.py             products and dropout that are faster on CPUs
+    int8_vaswani.py            weights in int8
+
+Texts:
+
+    pipeline_translation.py    `pipeline("translation")`
+    texts_vaswani.py           texts of any length, translated sentence by sentence and checked
+    sentences_vaswani.py       sentences and clauses of a text
+    spans_vaswani.py           words of a text, and replaced words
+    checks_vaswani.py          signs that a translation is wrong
+    glossary_vaswani.py        words that must be translated in a given way
+    alignment_vaswani.py       which word translates which
+    confidence_vaswani.py      how likely each word is right
+"""
