@@ -65,16 +65,16 @@ def explore(
         except ModuleNotFoundError as error:
             raise Failure(f"vaswani explore needs {error.name}: {install_command('explore')}") from error
         set_threads(threads)
-        shelf = open_shelf(checkpoint)
+        cache = open_cache(checkpoint)
         if export is not None:
-            write_copy(shelf, export, text or [])
+            write_copy(cache, export, text or [])
             return
         with listener_at(host, port) as listener:
             address = web.address(host, listener)
-            err.print(f"{shelf.current} is at {address} (Ctrl-C ends)")
+            err.print(f"{cache.current} is at {address} (Ctrl-C ends)")
             if browser:
                 webbrowser.open(address)  # it waits for the server, which listens already
-            serve(create_app(shelf, host), listener)
+            serve(create_app(cache, host), listener)
 
 
 def set_threads(threads: int | None):
@@ -84,7 +84,7 @@ def set_threads(threads: int | None):
     torch.set_num_threads(threads or max(1, torch.get_num_threads() // 2))
 
 
-def open_shelf(checkpoint: str | None):
+def open_cache(checkpoint: str | None):
     """The checkpoints, the chosen one opened.
 
     Raises:
@@ -92,22 +92,22 @@ def open_shelf(checkpoint: str | None):
     """
     from transformers.utils import logging
 
-    from ..explorer.opened import Shelf
+    from ..explorer.checkpoints import CheckpointCache
 
     logging.disable_progress_bar()
     try:
-        return Shelf(checkpoint)
+        return CheckpointCache(checkpoint)
     except ValueError as error:
         raise Failure(str(error)) from error
 
 
-def write_copy(shelf, folder: Path, texts: list[str]):
+def write_copy(cache, folder: Path, texts: list[str]):
     from ..explorer.app import PAGE
     from ..explorer.export import export
     from ..explorer.runs import Refused
 
     try:
-        export(shelf.open(), folder, PAGE, texts, lambda text: err.print(text, style="dim", highlight=False))
+        export(cache.open(), folder, PAGE, texts, lambda text: err.print(text, style="dim", highlight=False))
     except (FileExistsError, Refused) as error:
         raise Failure(str(error)) from error
     say(f"{folder}: put it on a file server, or look at it with python -m http.server -d {folder}", "bold", "written")

@@ -1,11 +1,11 @@
-"""`vaswani explore`: a page on which a reader of the paper sees a checkpoint at work on a sentence of their own.
+"""`vaswani explore`: a web page that shows every part of the paper at work on a sentence of your own.
 
-    app.py, server.py     requests in, answers out; what is refused
-    runs.py               makes the runs, two at once at most, and keeps the last ones
-    answers.py            what the answers hold: measures.py (what a head does), parts.py (where the parameters are)
-    opened.py             the checkpoints that can be chosen
-    export.py             the static copy
-    page/                 what the browser shows
+    app.py, server.py     the web application: validates requests and sends responses
+    runs.py               runs the model, at most twice at a time, and keeps the latest runs
+    responses.py          builds the responses, with measures.py (what a head does) and parts.py (the parameters)
+    checkpoints.py        the checkpoints to choose from
+    export.py             writes the static copy
+    page/                 the HTML, CSS and JavaScript in the browser
 
 .. include:: README.md
 """

@@ -1,4 +1,4 @@
-"""The explorer's requests and answers: checked, bounded, and for this computer's own browser only."""
+"""The explorer's web application: it validates and limits requests, and serves only the browser of this computer."""
 
 import mimetypes
 from collections.abc import Awaitable, Callable
@@ -13,16 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from ..system.web import host_of, is_loopback
-from .answers import BEAMS, model_answer, position_tensors, tensors_file
-from .opened import Shelf, UnknownCheckpoint
+from .checkpoints import CheckpointCache, UnknownCheckpoint
+from .responses import MAX_BEAMS, model_response, position_tensors, tensors_file
 from .runs import Busy, Forgotten, Refused, Runs
 
 
 PAGE = Path(__file__).with_name("page")
-CHARACTERS = 5_000
-LARGEST_ALPHA = 5.0
+MAX_CHARACTERS = 5_000
+MAX_ALPHA = 5.0
 SAFETENSORS = "application/octet-stream"
-# What a browser takes for a module or a font does not depend on what this system's tables say.
+# The system's table of types may be wrong, and browsers reject modules and fonts with a wrong type.
 for extension, kind in {".js": "text/javascript", ".mjs": "text/javascript", ".woff2": "font/woff2"}.items():
     mimetypes.add_type(kind, extension)
 
@@ -30,7 +30,7 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # The page loads nothing from anywhere else.
+    # The page loads nothing from other websites.
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "frame-ancestors 'none'",
 }
@@ -40,14 +40,14 @@ HEADERS = {
 
 
 class RunRequest(BaseModel):
-    """A sentence for a checkpoint (by default the current one), and how to run it."""
+    """A sentence, the checkpoint that translates it (by default the current one), and the settings of the run."""
 
     model_config = ConfigDict(extra="forbid")
 
     checkpoint: str | None = None
-    text: str = Field(max_length=CHARACTERS)
-    beams: int | None = Field(None, ge=1, le=BEAMS)
-    alpha: Annotated[float, Field(ge=0, le=LARGEST_ALPHA, allow_inf_nan=False)] | None = None
+    text: str = Field(max_length=MAX_CHARACTERS)
+    beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
+    alpha: Annotated[float, Field(ge=0, le=MAX_ALPHA, allow_inf_nan=False)] | None = None
     off: list[tuple[str, str, int, int]] = Field([], max_length=1024)
     causal: bool = True
 
@@ -55,10 +55,14 @@ class RunRequest(BaseModel):
 # The application -----------------------------------------------------------------------------------------------------
 
 
-def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None, page: Path = PAGE) -> FastAPI:
-    """The page and the answers that it asks for.
+def create_app(cache: CheckpointCache, host: str = "127.0.0.1", runs: Runs | None = None, page: Path = PAGE) -> FastAPI:
+    """Create the application that serves the page and its data.
 
-    `host` is the address that the server listens on, `runs` makes the runs, `page` is the folder of index.html.
+    Args:
+        cache: The checkpoints to choose from.
+        host: The address that the server listens on.
+        runs: Runs the model; by default a new `Runs`.
+        page: The folder of index.html.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runs = runs or Runs()
@@ -67,30 +71,32 @@ def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None, 
 
     @app.get("/api/checkpoints")
     def checkpoints() -> Response:
-        return JSONResponse({"current": shelf.current, "checkpoints": shelf.listed()})
+        return JSONResponse({"current": cache.current, "checkpoints": cache.listed()})
 
     @app.get("/api/model")
     def model(checkpoint: str | None = None) -> Response:
-        return JSONResponse(model_answer(shelf.open(checkpoint)))
+        return JSONResponse(model_response(cache.open(checkpoint)))
 
     @app.get("/api/model/tensors")
     def model_tensors(checkpoint: str | None = None) -> Response:
-        return Response(tensors_file(position_tensors(shelf.open(checkpoint))), media_type=SAFETENSORS)
+        return Response(tensors_file(position_tensors(cache.open(checkpoint))), media_type=SAFETENSORS)
 
     @app.post("/api/run")
     def run(request: RunRequest) -> Response:
-        opened = shelf.open(request.checkpoint)
-        return JSONResponse(runs.run(opened, request.text, request.beams, request.alpha, request.off, request.causal))
+        checkpoint = cache.open(request.checkpoint)
+        return JSONResponse(
+            runs.run(checkpoint, request.text, request.beams, request.alpha, request.off, request.causal)
+        )
 
     @app.post("/api/heads")
     def heads(request: RunRequest) -> Response:
-        opened = shelf.open(request.checkpoint)
-        return JSONResponse(runs.heads(opened, request.text, request.beams, request.alpha))
+        checkpoint = cache.open(request.checkpoint)
+        return JSONResponse(runs.heads(checkpoint, request.text, request.beams, request.alpha))
 
     @app.post("/api/beyond")
     def beyond(request: RunRequest) -> Response:
-        opened = shelf.open(request.checkpoint)
-        return JSONResponse(runs.beyond(opened, request.text, request.beams, request.alpha))
+        checkpoint = cache.open(request.checkpoint)
+        return JSONResponse(runs.beyond(checkpoint, request.text, request.beams, request.alpha))
 
     @app.get("/api/run/{run_id}/tensors")
     def run_tensors(run_id: str) -> Response:
@@ -101,15 +107,17 @@ def create_app(shelf: Shelf, host: str = "127.0.0.1", runs: Runs | None = None, 
 
 
 def add_guard(app: FastAPI, host: str):
-    """Refuses requests that a page of somebody else's sends, or sends under a name of its own (DNS rebinding)."""
+    """Block requests from other websites, including those under a host name of their own (DNS rebinding)."""
 
     @app.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         named, origin = request.headers.get("host", ""), request.headers.get("origin")
         if is_loopback(host) and not is_loopback(host_of(named)):
-            response = problem(403, "This explorer answers to this computer only: open it by its own address.")
+            response = problem(
+                403, "The explorer is available only on this computer. Open it as localhost or 127.0.0.1."
+            )
         elif origin is not None and origin not in (f"http://{named}", f"https://{named}"):
-            response = problem(403, "This explorer answers to its own page only.")
+            response = problem(403, "Requests from other websites are blocked. Open the explorer's own page.")
         else:
             response = await answer(request)
         response.headers.update(HEADERS)
@@ -121,7 +129,7 @@ def problem(status: int, sentence: str) -> JSONResponse:
 
 
 def add_problems(app: FastAPI):
-    """Every error as one sentence; what nobody foresaw goes to the log and not to the page."""
+    """Report every error as a sentence; unexpected errors go to the log, not to the page."""
     statuses = {UnknownCheckpoint: 404, Forgotten: 404, Refused: 422, Busy: 503, TimeoutError: 503}
 
     async def expected(request: Request, error: Exception) -> Response:
@@ -132,10 +140,13 @@ def add_problems(app: FastAPI):
 
     async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return problem(status, "There is nothing at this address." if status == 404 else "This cannot be asked here.")
+        return problem(
+            status,
+            "Page not found: check the address." if status == 404 else "This address does not accept such requests.",
+        )
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        return problem(500, "Something went wrong here; the terminal that runs `vaswani explore` says what.")
+        return problem(500, "Internal error; see the terminal that runs `vaswani explore`.")
 
     for kind in statuses:
         app.exception_handler(kind)(expected)
@@ -145,6 +156,6 @@ def add_problems(app: FastAPI):
 
 
 def sentence_of(error: dict[str, Any]) -> str:
-    """Pydantic's first complaint, without the value that it is about."""
+    """A validation error of Pydantic as a sentence, without the invalid value."""
     place = ".".join(str(part) for part in error["loc"] if part != "body")
-    return f"The request cannot be used{f' ({place})' if place else ''}: {error['msg'].rstrip('.')}."
+    return f"Invalid request{f' ({place})' if place else ''}: {error['msg'].rstrip('.')}."

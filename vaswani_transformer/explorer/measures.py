@@ -1,4 +1,4 @@
-"""What a head does, by measures of its attention weights; a label only where a measure is clear."""
+"""Measures of a head's attention weights, and a label for the head if one of them is clear."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ..inspection.inspection import Inspection
 from ..inspection.readable import START, Token
 
 
-# A head has a label where it gives a place, or a kind of token, at least this share of its attention on average.
+# The least mean share of the weight, on a position or a kind of token, that gives a head its label.
 THRESHOLD = 0.5
 LABELS = {
     "self_attn": {
@@ -22,7 +22,7 @@ LABELS = {
         "rare": "rare words",
         "first": "first token",
     },
-    # Its queries and keys are of two sentences: what matters is whether each query picks one word out.
+    # Queries and keys come from two sentences, so it matters whether each query selects a single word.
     "cross_attn": {
         "peak": "alignment",
         "punctuation": "punctuation",
@@ -31,20 +31,20 @@ LABELS = {
         "first": "first token",
     },
 }
-RARE = 4  # one word in so many counts as rare
+RARE = 4  # one word in 4 counts as rare
 
 
 @dataclass(frozen=True)
 class Role:
-    """A head, its measures, and a label where one of them is at least `THRESHOLD`.
+    """A head, its measures, and a label if one of them is at least `THRESHOLD`.
 
     Measures, each a mean over the T queries:
-        previous, next, same, first: The weight on the key at that place. In cross-attention the places are those of
-            two sentences, so that these say how far the alignment is from word by word.
+        previous, next, same, first: The weight on the key at that position. In cross-attention the positions are
+            those of two sentences; there these measures show how far the alignment is from word by word.
         end, punctuation, rare: The weight on the end token, on punctuation, on the rarest quarter of the words.
-        peak: The largest weight on one word.
-        entropy: Of the weights, in bits.
-        reach: The distance between query and key, in tokens, by weight.
+        peak: The largest weight on a single word.
+        entropy: The entropy of the weights, in bits.
+        reach: The weighted mean distance between query and key, in tokens.
     """
 
     head: Head
@@ -66,10 +66,10 @@ def role_of(inspection: Inspection, head: Head) -> Role:
 
 
 def measures_of(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
-    """Weights [T, S] and the S tokens that they are on -> measures by name."""
+    """The measures of the weights [T, S] on S keys, by name."""
     queries, size = weights.shape
     offsets = torch.arange(size) - torch.arange(queries)[:, None]  # [T, S]
-    is_word = torch.tensor([is_a_word(token) for token in keys])
+    is_word_key = torch.tensor([is_word(token) for token in keys])
 
     def mean_at(offset: int) -> float:
         places = offsets == offset
@@ -86,20 +86,20 @@ def measures_of(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
         "first": weights[:, 0].mean().item(),
         "end": mean_on([token.kind == "special" and token.text != START for token in keys]),
         "punctuation": mean_on([is_punctuation(token) for token in keys]),
-        "rare": mean_on([is_a_word(token) and token.id in rare for token in keys]),
-        "peak": (weights * is_word).amax(dim=-1).mean().item(),
+        "rare": mean_on([is_word(token) and token.id in rare for token in keys]),
+        "peak": (weights * is_word_key).amax(dim=-1).mean().item(),
         "entropy": -torch.special.xlogy(weights, weights).sum(dim=-1).mean().item() / math.log(2),
         "reach": (weights * offsets.abs()).sum(dim=-1).mean().item(),
     }
 
 
 def rare_ids(tokens: list[Token]) -> set[int]:
-    """The rarest quarter of the words among them: the later a vocabulary learned a token, the rarer it is."""
-    ids = sorted({token.id for token in tokens if is_a_word(token)})
+    """The rarest quarter of the words; a higher id means that a token entered the vocabulary later and is rarer."""
+    ids = sorted({token.id for token in tokens if is_word(token)})
     return set(ids[-max(1, len(ids) // RARE) :])
 
 
-def is_a_word(token: Token) -> bool:
+def is_word(token: Token) -> bool:
     return token.kind != "special" and not is_punctuation(token)
 
 
@@ -109,6 +109,6 @@ def is_punctuation(token: Token) -> bool:
 
 
 def label_of(measures: dict[str, float], labels: dict[str, str]) -> str:
-    """The label of the largest measure that is clear, or ""."""
+    """The label of the largest measure above the threshold, or ""."""
     clear = [name for name in labels if measures[name] >= THRESHOLD]
     return labels[max(clear, key=lambda name: measures[name])] if clear else ""

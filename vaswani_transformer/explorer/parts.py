@@ -1,4 +1,4 @@
-"""A model's parameters as a tree that adds up: shared matrices are counted once, where they are used first."""
+"""A model's parameters as a tree whose counts add up; a shared matrix is counted once, at its first use."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from ..inspection.heads import SUBLAYERS
 
 @dataclass
 class Part:
-    """So many parameters of the model; those of its `parts`, where there are any, add up to them."""
+    """A part of the model and its number of parameters, the sum over its `parts` if it has any."""
 
     name: str
     count: int = 0
@@ -18,8 +18,8 @@ class Part:
     parts: list["Part"] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, parts: list["Part"], note: str = "") -> "Part":
-        """A part of others; those that are empty and say nothing are left out."""
+    def from_parts(cls, name: str, parts: list["Part"], note: str = "") -> "Part":
+        """Combine parts into one; parts without parameters and without a note are left out."""
         parts = [part for part in parts if part.count or part.note]
         return cls(name, sum(part.count for part in parts), note, parts)
 
@@ -43,13 +43,13 @@ NAMES = {
 
 
 def parameter_tree(model: Any) -> Part:
-    """The whole model's parameters, from its parts down to the single matrices."""
+    """The parameters of the whole model, down to the single matrices."""
     stacks = [stack_part(name, getattr(model.base_model, name)) for name in ("encoder", "decoder")]
-    return Part.of("model", [embeddings_part(model), *stacks, softmax_part(model)])
+    return Part.from_parts("model", [embeddings_part(model), *stacks, softmax_part(model)])
 
 
 def embeddings_part(model: Any) -> Part:
-    """The embedding matrices, each once, with a note of who shares it, and learned positions."""
+    """The embedding matrices, each once and with a note on its uses, and the learned positions."""
     uses: dict[int, list[str]] = {}
     weights = {}
     for module, use in USES.items():
@@ -59,7 +59,7 @@ def embeddings_part(model: Any) -> Part:
     head = id(model.get_submodule("lm_head").weight)
     parts = []
     for key, shared in uses.items():
-        if shared == [USES["lm_head"]]:  # a matrix of its own, counted after the decoder
+        if shared == [USES["lm_head"]]:  # not shared: counted after the decoder
             continue
         note = f"shared by {' and '.join([', '.join(shared[:-1]), shared[-1]])}" if len(shared) > 1 else ""
         parts.append(Part(shared[0] if key != head or len(shared) == 2 else "embedding", weights[key].numel(), note))
@@ -68,22 +68,22 @@ def embeddings_part(model: Any) -> Part:
         for child, what in (("positions", "learned positions"), ("space", "space vector")):
             if hasattr(embedding, child):
                 parts.append(Part(f"{what} of the {name}", count_of(getattr(embedding, child))))
-    return Part.of("embeddings", parts)
+    return Part.from_parts("embeddings", parts)
 
 
 def softmax_part(model: Any) -> Part:
-    """The last linear transformation: its matrix where it is not an embedding, and its bias."""
+    """The pre-softmax linear transformation: its matrix, unless it is an embedding, and its bias."""
     head = model.get_submodule("lm_head")
     embeddings = [model.get_submodule(name).weight for name in USES if name != "lm_head"]
     is_shared = any(head.weight is weight for weight in embeddings)
     bias = 0 if head.bias is None else head.bias.numel()
-    own = 0 if is_shared else head.weight.numel()
-    return Part(USES["lm_head"], own + bias, "its matrix is an embedding's, counted there" if is_shared else "")
+    matrix = 0 if is_shared else head.weight.numel()
+    return Part(USES["lm_head"], matrix + bias, "its matrix is an embedding matrix, counted there" if is_shared else "")
 
 
 def stack_part(name: str, stack: Any) -> Part:
     layers = [layer_part(f"layer {index}", layer) for index, layer in enumerate(stack.layers)]
-    return Part.of(name, [*layers, Part("LayerNorm after the stack", count_of(stack.norm))])
+    return Part.from_parts(name, [*layers, Part("LayerNorm after the stack", count_of(stack.norm))])
 
 
 def layer_part(name: str, layer: nn.Module) -> Part:
@@ -91,9 +91,9 @@ def layer_part(name: str, layer: nn.Module) -> Part:
     for kind in SUBLAYERS:
         if hasattr(layer, kind):
             matrices = [Part(NAMES.get(n, n), count_of(child)) for n, child in getattr(layer, kind).named_children()]
-            parts.append(Part.of(NAMES[kind], matrices))
+            parts.append(Part.from_parts(NAMES[kind], matrices))
             parts.append(Part(f"LayerNorm of {NAMES[kind]}", count_of(getattr(layer, f"{kind}_norm"))))
-    return Part.of(name, parts)
+    return Part.from_parts(name, parts)
 
 
 def count_of(module: nn.Module) -> int:

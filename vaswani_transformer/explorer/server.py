@@ -1,4 +1,4 @@
-"""Runs the explorer's application on a socket."""
+"""Run the explorer's application on a socket."""
 
 import socket
 
@@ -7,6 +7,6 @@ from fastapi import FastAPI
 
 
 def serve(app: FastAPI, listener: socket.socket):
-    """Answers until the process is interrupted."""
+    """Serve `app` on `listener` until the process is interrupted."""
     config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[listener])

@@ -19,7 +19,7 @@ def served(monkeypatch):
 
     calls = []
     monkeypatch.setattr(app, "PAGE", explore.__file__)
-    monkeypatch.setattr(app, "create_app", lambda shelf, host: (shelf.current, host))
+    monkeypatch.setattr(app, "create_app", lambda cache, host: (cache.current, host))
     monkeypatch.setattr(server, "serve", lambda app, listener: calls.append((app, listener.getsockname())))
     monkeypatch.setattr(explore.webbrowser, "open", lambda address: calls.append(address))
     return calls

@@ -1,4 +1,4 @@
-"""An explorer of the tiny checkpoint, asked over HTTP."""
+"""An explorer of the tiny checkpoint, and a client for it."""
 
 import pytest
 from explorer_client import client_of
@@ -7,13 +7,13 @@ from tiny_checkpoint import tiny_checkpoint
 from waiting import TIMEOUT
 
 from vaswani_transformer.explorer.app import create_app
-from vaswani_transformer.explorer.opened import Shelf
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.runs import Runs
 
 
 @pytest.fixture(scope="session")
-def shelf() -> Shelf:
-    return Shelf(str(tiny_checkpoint()))
+def cache() -> CheckpointCache:
+    return CheckpointCache(str(tiny_checkpoint()))
 
 
 @pytest.fixture(scope="session")
@@ -27,5 +27,5 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def client(shelf, page) -> TestClient:
-    return client_of(create_app(shelf, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT), page=page))
+def client(cache, page) -> TestClient:
+    return client_of(create_app(cache, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT), page=page))

@@ -1,4 +1,4 @@
-"""The explorer's answers over HTTP: what they hold, what is refused, and that no path of the machine is in them."""
+"""The explorer's responses over HTTP: their contents, invalid requests, and that they name no path of the machine."""
 
 import json
 import threading
@@ -14,11 +14,11 @@ from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 from torch.testing import assert_close
 
 from vaswani_transformer import inspect_translation
-from vaswani_transformer.explorer import answers as answers_module
+from vaswani_transformer.explorer import responses as responses_module
 from vaswani_transformer.explorer import runs as runs_module
-from vaswani_transformer.explorer.answers import GREETING, OPENING
 from vaswani_transformer.explorer.app import create_app
-from vaswani_transformer.explorer.opened import Shelf
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
+from vaswani_transformer.explorer.responses import GREETING, OPENING
 from vaswani_transformer.explorer.runs import Runs
 from vaswani_transformer.inspection.heads import head_names
 
@@ -43,22 +43,22 @@ def problem(answer) -> str:
 # Answers -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_checkpoints_are_named_and_the_given_one_is_current(client, shelf):
+def test_the_checkpoints_are_named_and_the_given_one_is_current(client, cache):
     answer = client.get("/api/checkpoints").json()
     assert answer["current"] == answer["checkpoints"][0]["name"] == ABOUT["name"]
-    assert "mini-en-de" in [one["name"] for one in answer["checkpoints"]]
+    assert "mini-en-de" in [checkpoint["name"] for checkpoint in answer["checkpoints"]]
     assert set(answer["checkpoints"][0]) == {"name", "source_language", "target_language", "parameters"}
-    assert answer["checkpoints"][0]["parameters"] == shelf.open().model.num_parameters()
+    assert answer["checkpoints"][0]["parameters"] == cache.open().model.num_parameters()
 
 
-def test_the_model_is_described(client, shelf):
+def test_the_model_is_described(client, cache):
     answer = client.get("/api/model", params={"checkpoint": ABOUT["name"]}).json()
     assert answer == client.get("/api/model").json()
-    config = shelf.open().model.config
+    config = cache.open().model.config
     assert answer["config"]["d_model"] == 32 and answer["config"]["d_k"] == 16
     for name in ("label_smoothing_type", "dropout", "attention_dropout", "activation_dropout"):
         assert answer["config"][name] == getattr(config, name)
-    assert answer["parameters"]["count"] == shelf.open().model.num_parameters()
+    assert answer["parameters"]["count"] == cache.open().model.num_parameters()
     assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
     assert answer["limits"] == {"source_tokens": 100, "beams": 8}
     assert answer["training"] is None and answer["curve"] is None and answer["live"] is True
@@ -67,19 +67,19 @@ def test_the_model_is_described(client, shelf):
 
 def test_the_page_opens_with_a_sentence_that_fits(client, monkeypatch):
     longer = client.get("/api/model").json()["example"]
-    monkeypatch.setattr(answers_module, "SOURCE_TOKENS", 10)
+    monkeypatch.setattr(responses_module, "MAX_SOURCE_TOKENS", 10)
     assert [longer, client.get("/api/model").json()["example"]] == [OPENING["en"], GREETING["en"]]
 
 
-def test_the_positions_are_those_that_the_model_adds(client, shelf):
+def test_the_positions_are_those_that_the_model_adds(client, cache):
     positions = load_tensors(client.get("/api/model/tensors").content)["positions"]
-    assert_close(positions, shelf.open().model.model.encoder.embedding.encode(torch.arange(128)))
+    assert_close(positions, cache.open().model.model.encoder.embedding.encode(torch.arange(128)))
 
 
-def test_a_run_is_the_librarys_inspection(client, shelf):
+def test_a_run_is_the_librarys_inspection(client, cache):
     run = ask(client, "run")
-    opened = shelf.open()
-    wanted = inspect_translation(opened.model, opened.tokenizer, SENTENCE)
+    checkpoint = cache.open()
+    wanted = inspect_translation(checkpoint.model, checkpoint.tokenizer, SENTENCE)
     assert run["target"]["text"] == wanted.translation == PAIRS[SENTENCE]
     settings = {"beams": 4, "alpha": 0.6, "off": [], "causal": True}
     assert run["request"] == {"checkpoint": ABOUT["name"], "text": SENTENCE, **settings}
@@ -97,10 +97,10 @@ def test_a_run_is_the_librarys_inspection(client, shelf):
         assert_close(tensors[name], x)
 
 
-def test_every_head_has_measures_and_at_most_one_label(client, shelf):
+def test_every_head_has_measures_and_at_most_one_label(client, cache):
     heads = ask(client, "run")["heads"]
     names = [(head["stack"], head["kind"], head["layer"], head["head"]) for head in heads]
-    assert names == head_names(shelf.open().model)
+    assert names == head_names(cache.open().model)
     for head in heads:
         assert 0 <= min(head["measures"].values())
         assert head["measures"]["punctuation"] <= 1 and head["label"] is not None
@@ -114,7 +114,7 @@ def test_heads_off_are_compared_with_the_plain_run(client):
     assert run["log_prob"] != pytest.approx(plain["log_prob"], abs=1e-4)
 
 
-def test_without_the_mask_the_same_translation_is_far_likelier_or_not_but_another(client):
+def test_without_the_mask_the_translation_stays_and_its_probabilities_change(client):
     plain, run = ask(client, "run"), ask(client, "run", causal=False)
     assert run["target"] == plain["target"]
     assert run["log_probs"] != plain["log_probs"]
@@ -128,13 +128,13 @@ def test_beams_and_alpha_are_those_of_the_search(client, beams, alpha):
     assert all(sum(c["fate"] == "kept" for c in step["candidates"]) <= beams for step in search["steps"])
 
 
-def test_every_head_by_itself(client, shelf):
+def test_every_head_by_itself(client, cache):
     heads = ask(client, "heads", beams=4, off=[], causal=True)
-    assert [(h["stack"], h["kind"], h["layer"], h["head"]) for h in heads] == head_names(shelf.open().model)
-    [one] = [head for head in heads if [head["stack"], head["kind"], head["layer"], head["head"]] == HEAD]
+    assert [(h["stack"], h["kind"], h["layer"], h["head"]) for h in heads] == head_names(cache.open().model)
+    [ablation] = [head for head in heads if [head["stack"], head["kind"], head["layer"], head["head"]] == HEAD]
     alone = ask(client, "run", off=[HEAD], beams=1)
-    assert one["text"] == alone["target"]["text"]
-    assert one["score"] == pytest.approx(alone["score"], abs=1e-4)
+    assert ablation["text"] == alone["target"]["text"]
+    assert ablation["score"] == pytest.approx(alone["score"], abs=1e-4)
     same = [head["chrf_to_original"] for head in heads if head["text"] == PAIRS[SENTENCE]]
     assert same == pytest.approx([100] * len(same)) and len(same) < len(heads)
     assert [head["changed"] for head in heads] == [head["text"] != PAIRS[SENTENCE] for head in heads]
@@ -149,16 +149,16 @@ def test_beyond_the_trained_length(client):
     assert lengths == [copies * (len(once) - 1) + 1 for copies in range(1, 9)]
 
 
-def test_only_the_last_16_runs_are_kept(shelf, page):
-    client = client_of(create_app(shelf, page=page))
+def test_only_the_last_16_runs_are_kept(cache, page):
+    client = client_of(create_app(cache, page=page))
     ids = [ask(client, "run", beams=1, alpha=0.01 * i)["id"] for i in range(17)]
     answers = [client.get(f"/api/run/{run_id}/tensors").status_code for run_id in ids]
     assert answers == [404] + [200] * 16
-    assert "translate the sentence again" in problem(client.get(f"/api/run/{ids[0]}/tensors"))
+    assert "Translate the sentence again" in problem(client.get(f"/api/run/{ids[0]}/tensors"))
 
 
-def test_large_runs_are_forgotten_sooner_but_never_the_last(client, monkeypatch):
-    monkeypatch.setattr(runs_module, "KEPT_BYTES", 1)
+def test_large_runs_are_dropped_sooner_but_never_the_latest(client, monkeypatch):
+    monkeypatch.setattr(runs_module, "MAX_KEPT_BYTES", 1)
     ids = [ask(client, "run", beams=1, alpha=0.01 * i)["id"] for i in range(2)]
     answers = [client.get(f"/api/run/{run_id}/tensors").status_code for run_id in ids]
     assert answers == [404, 200]
@@ -172,8 +172,8 @@ LONG = "word " * 500
 @pytest.mark.parametrize(
     "request_, status, words",
     [
-        (dict(text=""), 422, "no text to translate"),
-        (dict(text=" \t\n"), 422, "no text to translate"),
+        (dict(text=""), 422, "text is empty"),
+        (dict(text=" \t\n"), 422, "text is empty"),
         (dict(text=LONG), 422, "at most 100"),
         (dict(text="x" * 5001), 422, "at most 5000 characters"),
         (dict(text=None), 422, "text"),
@@ -185,14 +185,14 @@ LONG = "word " * 500
         (dict(text="a", alpha=100), 422, "alpha"),
         (dict(text="a", off=[["encoder", "self_attn", 9, 0]]), 422, "the encoder has 1 layers of 2 heads"),
         (dict(text="a", off=[["encoder", "self_attn", 0]]), 422, "off"),
-        (dict(text="a", off=[["../..", "__class__", 0, 0]]), 422, "There is no head"),
-        (dict(text="a", checkpoint="absent"), 404, "There is no checkpoint 'absent' here; there are: tiny-en-de"),
-        (dict(text="a", checkpoint="../../etc"), 404, "There is no checkpoint"),
+        (dict(text="a", off=[["../..", "__class__", 0, 0]]), 422, "head"),
+        (dict(text="a", checkpoint="absent"), 404, "Checkpoint 'absent' not found. Available: tiny-en-de"),
+        (dict(text="a", checkpoint="../../etc"), 404, "not found"),
         (dict(text="a", surprise=1), 422, "surprise"),
         ({}, 422, "text"),
     ],
 )
-def test_requests_that_cannot_be_answered(client, request_, status, words):
+def test_invalid_requests(client, request_, status, words):
     for what in ("run", "heads", "beyond"):
         if what == "run" or "off" not in request_:
             answer = client.post(f"/api/{what}", json=request_)
@@ -201,37 +201,37 @@ def test_requests_that_cannot_be_answered(client, request_, status, words):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"text": "\\ud800"}', b'{"text": "a", "alpha": NaN}', b"\xff"])
-def test_bodies_that_are_no_request(client, body):
+def test_invalid_bodies(client, body):
     answer = client.post("/api/run", content=body, headers={"content-type": "application/json"})
     assert 400 <= answer.status_code < 500
     problem(answer)
 
 
 @pytest.mark.parametrize("path", ["/api/nothing", "/nothing.js", "/../app.py", "/%2e%2e/app.py", "/api/run/x/tensors"])
-def test_addresses_at_which_there_is_nothing(client, path):
+def test_missing_pages(client, path):
     answer = client.get(path)
     assert answer.status_code == 404
     problem(answer)
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyError, IndexError])
-def test_what_nobody_foresaw_is_told_in_general_words(client, monkeypatch, kind):
+def test_unexpected_errors_are_reported_without_details(client, monkeypatch, kind):
     def fail(*arguments, **keywords):
         raise kind(f"secret {tiny_checkpoint()}")
 
     monkeypatch.setattr(runs_module, "inspect_translation", fail)
     answer = client.post("/api/run", json={"text": "unforeseen"})
     assert answer.status_code == 500
-    assert problem(answer) == "Something went wrong here; the terminal that runs `vaswani explore` says what."
+    assert problem(answer) == "Internal error; see the terminal that runs `vaswani explore`."
 
 
-def test_a_third_run_at_once_is_told_to_wait(shelf, page, monkeypatch):
+def test_a_third_concurrent_run_gets_a_busy_response(cache, page, monkeypatch):
     runs = Runs(patience=0.05)
-    client = client_of(create_app(shelf, runs=runs, page=page))
+    client = client_of(create_app(cache, runs=runs, page=page))
     with two_turns(runs):
         answer = client.post("/api/run", json={"text": SENTENCE})
         assert answer.status_code == 503
-        assert "Two other runs are being computed" in problem(answer)
+        assert "busy with two other runs" in problem(answer)
     assert client.post("/api/run", json={"text": SENTENCE}).status_code == 200
 
 
@@ -241,33 +241,33 @@ def two_turns(runs: Runs):
         yield
 
 
-def test_a_search_without_end_is_cut_off(shelf, page):
-    client = client_of(create_app(shelf, runs=Runs(time_limit=1e-6), page=page))
+def test_a_search_without_end_is_cut_off(cache, page):
+    client = client_of(create_app(cache, runs=Runs(time_limit=1e-6), page=page))
     answer = client.post("/api/run", json={"text": SENTENCE})
     assert answer.status_code == 503
     assert "took longer" in problem(answer)
 
 
-def test_many_requests_at_once_are_answered_as_one_by_one(shelf, page):
-    client = client_of(create_app(shelf, runs=Runs(patience=120), page=page))
+def test_many_requests_at_once_are_answered_as_one_by_one(cache, page):
+    client = client_of(create_app(cache, runs=Runs(patience=120), page=page))
     requests = [dict(text=text) for text in PAIRS] + [
         dict(text=SENTENCE, off=[HEAD]),
         dict(text=SENTENCE, causal=False),
     ]
     wanted = [ask(client, "run", **request) for request in requests]
-    found: list[dict] = [{}] * len(requests)
+    responses: list[dict] = [{}] * len(requests)
 
     def run(i: int):
-        found[i] = ask(client_of(client.app), "run", **requests[i])
+        responses[i] = ask(client_of(client.app), "run", **requests[i])
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(requests))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for one, other in zip(wanted, found, strict=True):
-        assert one["target"] == other["target"]
-        assert one["log_probs"] == pytest.approx(other["log_probs"], abs=1e-5)
+    for sequential, concurrent in zip(wanted, responses, strict=True):
+        assert sequential["target"] == concurrent["target"]
+        assert sequential["log_probs"] == pytest.approx(concurrent["log_probs"], abs=1e-5)
 
 
 # Who may ask ---------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_this_computers_own_names_are_answered(client, host):
         {"origin": "null"},
     ],
 )
-def test_pages_of_others_are_refused(client, headers):
+def test_requests_from_other_websites_are_blocked(client, headers):
     for answer in (
         client.get("/api/checkpoints", headers=headers),
         client.post("/api/run", json={"text": "a"}, headers=headers),
@@ -302,8 +302,8 @@ def test_pages_of_others_are_refused(client, headers):
         problem(answer)
 
 
-def test_on_another_address_any_host_name_may_ask_but_no_foreign_page(shelf, page):
-    client = client_of(create_app(shelf, host="0.0.0.0", page=page))
+def test_on_another_address_any_host_name_may_ask_but_no_foreign_page(cache, page):
+    client = client_of(create_app(cache, host="0.0.0.0", page=page))
     assert client.get("/api/checkpoints", headers={"host": "a-computer:8017"}).status_code == 200
     foreign = {"host": "a-computer:8017", "origin": "http://evil.example"}
     assert client.get("/api/checkpoints", headers=foreign).status_code == 403
@@ -368,9 +368,9 @@ def other_checkpoint(tiny_model, tmp_path_factory):
     return make
 
 
-def test_learned_positions_end_and_the_answers_say_so(other_checkpoint, page):
+def test_the_end_of_learned_positions_is_reported(other_checkpoint, page):
     fields = dict(position_encoding="learned", max_position_embeddings=40)
-    client = client_of(create_app(Shelf(other_checkpoint("learned", **fields)), page=page))
+    client = client_of(create_app(CheckpointCache(other_checkpoint("learned", **fields)), page=page))
     model = client.get("/api/model").json()
     assert model["name"] == "learned" and model["limits"]["source_tokens"] == 40
     assert load_tensors(client.get("/api/model/tensors").content)["positions"].shape == (40, 16)
@@ -392,9 +392,9 @@ def test_learned_positions_end_and_the_answers_say_so(other_checkpoint, page):
     ],
 )
 def test_any_checkpoint_of_ours_is_shown(other_checkpoint, page, name, fields):
-    shelf = Shelf(other_checkpoint(name, **fields))
-    client = client_of(create_app(shelf, page=page))
+    cache = CheckpointCache(other_checkpoint(name, **fields))
+    client = client_of(create_app(cache, page=page))
     run, model = ask(client, "run", text="Two dogs run."), client.get("/api/model").json()
     assert run["checkpoint"] == model["name"] == name
     assert model["source_language"] is None
-    assert len(run["heads"]) == len(ask(client, "heads", text="Two dogs run.")) == len(head_names(shelf.open().model))
+    assert len(run["heads"]) == len(ask(client, "heads", text="Two dogs run.")) == len(head_names(cache.open().model))

@@ -1,4 +1,4 @@
-"""The static copy: all files, the same answers as the server's, from any plain file server, whole or not at all."""
+"""The static copy: its files, responses equal to the server's on any file server, and no partial copies."""
 
 import json
 import urllib.request
@@ -19,9 +19,9 @@ TEXTS = ["Two dogs run.", "Hello!"]
 
 
 @pytest.fixture(scope="module")
-def copy(shelf, page, tmp_path_factory):
+def copy(cache, page, tmp_path_factory):
     folder = tmp_path_factory.mktemp("copies") / "site"
-    export(shelf.open(), folder, page, TEXTS)
+    export(cache.open(), folder, page, TEXTS)
     return folder
 
 
@@ -46,7 +46,7 @@ def test_all_files_are_there_and_no_other(copy):
     assert not copy.with_name("site.partial").exists()
 
 
-def test_the_copy_is_read_from_a_plain_file_server_under_a_prefix(copy, client, shelf):
+def test_the_copy_is_read_from_a_plain_file_server_under_a_prefix(copy, client, cache):
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *arguments):
             pass
@@ -54,7 +54,7 @@ def test_the_copy_is_read_from_a_plain_file_server_under_a_prefix(copy, client, 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=copy.parent))
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        check_copy(f"http://127.0.0.1:{server.server_port}/site", client, shelf.open().model)
+        check_copy(f"http://127.0.0.1:{server.server_port}/site", client, cache.open().model)
     finally:
         server.shutdown()
         server.server_close()
@@ -77,13 +77,15 @@ def check_copy(address: str, client, model):
         assert tensors["encoder.output"].shape[0] == len(run["source"]["tokens"])
         off = json.loads(get(f"data/runs/{number}.off.json"))
         assert list(off) == [".".join(map(str, head)) for head in head_names(model)]
-        assert all(one["changes"]["text_before"] == run["target"]["text"] for one in off.values())
-        for name, one in list(off.items())[::5]:
+        assert all(ablation["changes"]["text_before"] == run["target"]["text"] for ablation in off.values())
+        for name, ablation in list(off.items())[::5]:
             *place, layer, head = name.split(".")
             without = client.post("/api/run", json={"text": text, "off": [[*place, int(layer), int(head)]]}).json()
-            assert one["request"] == without["request"] and one["target"]["text"] == without["target"]["text"]
-            assert [one["score"], one["log_prob"]] == pytest.approx([without["score"], without["log_prob"]], abs=1e-4)
-        searches = [one["search"] for one in json.loads(get(f"data/runs/{number}.beams.json"))]
+            assert ablation["request"] == without["request"] and ablation["target"]["text"] == without["target"]["text"]
+            assert [ablation["score"], ablation["log_prob"]] == pytest.approx(
+                [without["score"], without["log_prob"]], abs=1e-4
+            )
+        searches = [search_run["search"] for search_run in json.loads(get(f"data/runs/{number}.beams.json"))]
         wanted = [(beams, alpha) for beams in (1, 2, 3, 4) for alpha in (0, 0.6, 1)]
         assert [(search["beams"], search["alpha"]) for search in searches] == wanted
         assert json.loads(get(f"data/runs/{number}.leak.json"))["request"]["causal"] is False
@@ -92,27 +94,27 @@ def check_copy(address: str, client, model):
         assert json.loads(get(f"data/runs/{number}.beyond.json"))["points"]
 
 
-def test_a_folder_that_holds_something_is_left_alone(shelf, page, tmp_path):
+def test_a_folder_that_holds_something_is_left_alone(cache, page, tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(FileExistsError, match="not empty: name a new folder"):
-        export(shelf.open(), tmp_path, page, TEXTS)
+    with pytest.raises(FileExistsError, match="is not empty. Choose a new folder"):
+        export(cache.open(), tmp_path, page, TEXTS)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_copy_that_fails_half_way_leaves_nothing(shelf, page, tmp_path, monkeypatch, exists):
+def test_a_copy_that_fails_half_way_leaves_nothing(cache, page, tmp_path, monkeypatch, exists):
     folder = tmp_path / "site"
     if exists:
         folder.mkdir()
     with pytest.raises(Refused, match="at most 100"):
-        export(shelf.open(), folder, page, ["Hello!", "word " * 200])
+        export(cache.open(), folder, page, ["Hello!", "word " * 200])
     assert folder.exists() == exists and not (exists and any(folder.iterdir()))
     monkeypatch.setattr(export_module, "tensors_file", lambda tensors: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        export(shelf.open(), folder, page, ["Hello!"])
+        export(cache.open(), folder, page, ["Hello!"])
     assert [path.name for path in tmp_path.iterdir()] == (["site"] if exists else [])
 
 
-def test_no_path_of_the_machine_is_in_the_copy(copy, shelf):
+def test_no_path_of_the_machine_is_in_the_copy(copy, cache):
     for file in copy.rglob("*.json"):
-        assert str(shelf.open().folder.parent) not in file.read_text(encoding="utf-8"), file.name
+        assert str(cache.open().folder.parent) not in file.read_text(encoding="utf-8"), file.name

@@ -1,4 +1,4 @@
-"""The tree of parameters adds up, whatever is shared; measures of heads on attention made by hand."""
+"""The parameter tree adds up, whatever is shared; measures of heads on handmade attention weights."""
 
 import pytest
 import torch

@@ -1,8 +1,8 @@
-// The page: a sentence at its top, the chapters below, and what joins them.
+// The page: the form with the sentence, the chapters below it, and the code that connects them.
 import { connect, Problem } from "./lib/data.js";
 import { button } from "./lib/controls.js";
 import { count, el, number } from "./lib/dom.js";
-import { map } from "./lib/map.js";
+import { architecture } from "./lib/architecture.js";
 import { State } from "./lib/state.js";
 import { chapters } from "./chapters/chapters.js";
 
@@ -10,7 +10,7 @@ const find = (id) => document.getElementById(id);
 const form = find("sentence");
 const text = find("text");
 
-// Light or dark: the system's choice, until the reader chooses.
+// The theme is the system's until the reader chooses one.
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
@@ -20,7 +20,7 @@ let state = null;
 setTheme(prefersDark.matches ? "dark" : "light");
 prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dark" : "light"));
 
-/** Does `work` with the form marked as busy; a problem is shown below the sentence, and what was there stays. */
+/** Runs `work` with the form marked as busy; a problem appears below the sentence, and the figures stay. */
 async function attempt(work) {
   form.setAttribute("aria-busy", "true");
   find("translate").disabled = true;
@@ -29,7 +29,7 @@ async function attempt(work) {
     await work();
   } catch (error) {
     if (!(error instanceof Problem)) console.error(error);
-    find("problem").textContent = error instanceof Problem ? error.message : `Something in this page went wrong: ${error.message}`;
+    find("problem").textContent = error instanceof Problem ? error.message : `Error in this page: ${error.message}`;
     find("problem").hidden = false;
   }
   form.setAttribute("aria-busy", "false");
@@ -46,8 +46,8 @@ async function openModel(name) {
 
 function showTranslation() {
   const { target, score, log_prob } = state.run;
-  find("translation").replaceChildren(target.text || "(nothing)",
-    el("small", { title: "log P divided by the length penalty, and log P" }, `score ${number(score)} · log P ${number(log_prob)}`));
+  find("translation").replaceChildren(target.text || "(empty)",
+    el("small", { title: "score: log P divided by the length penalty" }, `score ${number(score)} · log P ${number(log_prob)}`));
 }
 
 async function buildForm({ current, checkpoints }) {
@@ -70,14 +70,14 @@ async function buildForm({ current, checkpoints }) {
   if (sentences) offerSentences(sentences);
 }
 
-/** In an exported copy the sentences are chosen, not written. */
+/** Replaces the text field of an exported copy by a choice of its sentences. */
 function offerSentences(sentences) {
   const select = el("select", { id: "sentences", "aria-label": "Sentence", change: () => {
     text.value = select.value;
     form.requestSubmit();
   } }, sentences.map(({ text }) => el("option", { value: text }, text)));
   const isChoice = sentences.length > 1;
-  const whole = el("p", { id: "whole-sentence", class: isChoice ? null : "alone" }); // a narrow choice shows only its beginning
+  const whole = el("p", { id: "whole-sentence", class: isChoice ? null : "alone" }); // a narrow choice cuts a sentence off
   if (isChoice) text.before(select);
   find("translation").before(whole);
   state.on("run", () => {
@@ -89,7 +89,7 @@ function offerSentences(sentences) {
 }
 
 function buildChapters() {
-  map(find("chapters"), state);
+  architecture(find("chapters"), state);
   const list = find("contents").querySelector("ol");
   const links = new Map();
   for (const chapter of chapters) {
@@ -109,7 +109,7 @@ function buildChapters() {
     links.forEach((link, section) => section === seen.target ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
   }, { rootMargin: "-20% 0px -70% 0px" });
   links.forEach((_, section) => mark.observe(section));
-  const theme = button("Light or dark", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  const theme = button("Light / dark", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   find("contents").append(theme);
 }
 
@@ -117,8 +117,8 @@ function showAbout() {
   const { name, parameters } = state.model;
   find("about").textContent = `${name}, ${count(parameters.count)} parameters. Text and code of this page: vaswani-transformer (Apache-2.0), `
     + "with D3 (ISC) and KaTeX (MIT). "
-    + (state.model.live ? "What you type goes to the program that serves this page, and nowhere else."
-      : "The sentences of this copy were worked out beforehand; for your own, run “vaswani explore”.");
+    + (state.model.live ? "The text that you type stays between this page and the program that serves it."
+      : "The sentences of this copy were translated in advance. To translate your own, run “vaswani explore”.");
 }
 
 await attempt(async () => {
@@ -131,4 +131,4 @@ await attempt(async () => {
   await openModel(checkpoints.current);
   if (location.hash) document.querySelector(location.hash)?.scrollIntoView();
 });
-document.documentElement.dataset.ready = "true"; // or there is a problem, which is shown
+document.documentElement.dataset.ready = "true"; // also if there is a problem, which is shown

@@ -1,4 +1,4 @@
-"""A browser that opens the explorer's page, served from a port of its own; without Chromium these tests are skipped."""
+"""A browser that opens the explorer's page on a free port; without Chromium these tests are skipped."""
 
 import shutil
 import socket
@@ -16,7 +16,7 @@ CHECKPOINT = "mini-en-de"
 
 @pytest.fixture(scope="session")
 def inspected():
-    """What PyTorch computes for a sentence: `inspected(text)` gives an `Inspection` of the server's checkpoint."""
+    """`inspected(text)` returns the `Inspection` of a sentence by the server's checkpoint."""
     from vaswani_transformer import checkpoint_path, load
     from vaswani_transformer.inspection.inspection import inspect_translation
 
@@ -25,14 +25,14 @@ def inspected():
 
 
 @contextmanager
-def serving(shelf):
-    """The address of an explorer of a shelf of checkpoints, as long as the block lasts."""
+def serving(cache):
+    """The address of an explorer of a cache of checkpoints, as long as the block lasts."""
     import uvicorn
 
     from vaswani_transformer.explorer.app import create_app
     from vaswani_transformer.explorer.runs import Runs
 
-    app = create_app(shelf, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT))
+    app = create_app(cache, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -51,10 +51,10 @@ def serve():
 
 @pytest.fixture(scope="session")
 def server():
-    """The address of an explorer of the shipped checkpoints."""
-    from vaswani_transformer.explorer.opened import Shelf
+    """The address of an explorer of the included checkpoints."""
+    from vaswani_transformer.explorer.checkpoints import CheckpointCache
 
-    with serving(Shelf(CHECKPOINT)) as address:
+    with serving(CheckpointCache(CHECKPOINT)) as address:
         yield address
 
 
@@ -115,7 +115,7 @@ USE_CONTROLS = """(figure) => {
 
 
 class Page:
-    """The page in the browser: JavaScript is run with `js`, which gives what it returns."""
+    """The page in the browser; `js` runs JavaScript and returns its result."""
 
     def __init__(self, browser, address: str):
         self.browser, self.address = browser, address
@@ -177,9 +177,10 @@ class Page:
         return self.js(f"return {maps}.map(({{ tensor }}) => [tensor.shape, [...tensor.data]])")
 
     def use_everything(self, chapter: str) -> str:
-        """Uses each control of a chapter, and gives its text as it was after each.
+        """Use each control of a chapter, and return its texts after each use.
 
-        Of controls in a row, tokens and heads, only the first ones; nothing that leaves the chapter or saves a file.
+        Of a row of controls, such as tokens and heads, only the first ones are used; controls that leave the chapter or
+        save a file are not.
         """
         texts = []
         for figure in range(self.js("return document.querySelectorAll(`#${arguments[0]} figure`).length", chapter)):
@@ -192,7 +193,7 @@ class Page:
         return "\n".join(texts)
 
     def errors(self) -> list[str]:
-        """What the browser's console has said in error."""
+        """The errors in the browser's console."""
         return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -211,7 +212,7 @@ def fresh_console(request):
 
 @pytest.fixture
 def page_at(browser, only_page):
-    """Opens another address: `page_at("http://...")` gives its page; the shared one is loaded anew afterwards."""
+    """Opens another address: `page_at("http://...")` returns its page; the shared page is reloaded afterwards."""
 
     def open_(address: str) -> Page:
         only_page.chapter = None

@@ -1,4 +1,4 @@
-"""Chapters 6, 7 and 9 in the browser: their controls, and that their numbers are PyTorch's."""
+"""Chapters 6, 7 and 9 in the browser: their controls work, and their numbers are those of PyTorch."""
 
 import json
 import math
@@ -165,7 +165,8 @@ def test_the_search_is_the_models(open_chapter):
         search = inspected(num_beams=beams).search
         nodes = page.js("return [...document.querySelectorAll('.node')].map((e) => [e.dataset.node, e.classList[1]])")
         assert nodes == [[c.key, c.fate] for step in search.steps for c in step]
-        close(numbers(page, "#finished tbody tr", "data-score"), torch.tensor([one.score for one in search.finished]))
+        scores = [hypothesis.score for hypothesis in search.finished]
+        close(numbers(page, "#finished tbody tr", "data-score"), torch.tensor(scores))
     page.js(SLIDE, "#beam [data-key=step]", 2)
     assert page.js("return document.querySelectorAll('.node').length") == sum(len(step) for step in search.steps[:3])
 
@@ -176,8 +177,8 @@ def test_another_alpha_ranks_the_finished(open_chapter):
     finished = inspected().search.finished
     for alpha in (0.0, 1.5):
         page.js(SLIDE, '[data-key="penalty alpha"]', alpha)
-        scores = sorted((one.log_prob / length_penalty(len(one.tokens), alpha) for one in finished), reverse=True)
-        close(numbers(page, "#rescored tbody tr", "data-score"), torch.tensor(scores))
+        scores = [hypothesis.log_prob / length_penalty(len(hypothesis.tokens), alpha) for hypothesis in finished]
+        close(numbers(page, "#rescored tbody tr", "data-score"), torch.tensor(sorted(scores, reverse=True)))
 
 
 CURVE = [{"step": step, "train_loss": 9 - step, "validation_loss": 8 - step, "bleu": 10 * step} for step in (1, 2, 3)]
@@ -190,8 +191,8 @@ OTHER_MODEL = """const fetched = window.fetch;
 
 
 def test_a_recorded_curve_is_drawn_and_a_copy_offers_what_it_holds(open_chapter, browser):
-    other = OTHER_MODEL % json.dumps({"curve": CURVE, "live": False})
-    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": other})
+    script = OTHER_MODEL % json.dumps({"curve": CURVE, "live": False})
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
     try:
         page = open_chapter("training")
         page.browser.refresh()
@@ -202,7 +203,7 @@ def test_a_recorded_curve_is_drawn_and_a_copy_offers_what_it_holds(open_chapter,
         show(page, "beam")
         assert page.js("return document.querySelectorAll('#beam [data-key^=\"search alpha\"]').length") == 3
     finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
 
 
 def test_nothing_went_wrong(browser):

@@ -1,4 +1,4 @@
-"""Chapters 3, 5 and 8: heads and their absence, a layer of the encoder, and who looks where."""
+"""Chapters 3, 5 and 8: heads and their ablation, a layer of the encoder, and attention weights as lines."""
 
 import xml.etree.ElementTree as ElementTree
 

@@ -1,4 +1,4 @@
-"""Chapters 0 (recurrence), 1 (the soft dictionary) and 4 (positions): what they show is what PyTorch computes."""
+"""Chapters 0 (recurrence), 1 (the soft dictionary) and 4 (positions) show the numbers that PyTorch computes."""
 
 import math
 
@@ -222,4 +222,4 @@ def test_beyond_the_trained_lengths_is_told_on_request(open_chapter, inspected):
     show(page, "positions", 3)
     press(page, "#positions [data-key='beyond']")
     page.wait("document.getElementById('beyond-result')")
-    assert "stands 8 times" in page.text("#beyond-result")
+    assert "contains the sentence 8 times" in page.text("#beyond-result")

@@ -1,4 +1,4 @@
-"""Every chapter with checkpoints unlike those that ship, and in an exported copy: no error, and every number is one."""
+"""Every chapter works with unusual checkpoints and in an exported copy, without errors or invalid numbers."""
 
 import re
 from functools import partial
@@ -11,8 +11,8 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.app import PAGE
+from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.export import export
-from vaswani_transformer.explorer.opened import Shelf
 from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.model.generation_vaswani import paper_generation_config
 from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
@@ -71,7 +71,7 @@ def check_every_chapter(page, texts):
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
-    with serve(Shelf(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
+    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
         page = page_at(address)
         check_every_chapter(page, SENTENCES)
         page.show("training")
@@ -83,9 +83,9 @@ def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tm
 def check_places_of_dropout(text: str, config: dict):
     encoder, decoder = config["encoder_layers"], config["decoder_layers"]
     places = {
-        "dropout": f"{2 + 2 * encoder + 3 * decoder} times on the paper's places",
+        "dropout": f"{2 + 2 * encoder + 3 * decoder} times in the paper's places",
         "attention_dropout": f"{encoder + 2 * decoder} times on the attention weights",
-        "activation_dropout": f"{encoder + decoder} times on the feed-forward networks' inner units",
+        "activation_dropout": f"{encoder + decoder} times on the inner units of the feed-forward networks",
     }
     for name, sentence in places.items():
         assert (sentence in text) == (config[name] > 0)
@@ -105,7 +105,7 @@ def copy_address(tmp_path_factory):
             pass
 
     folder = tmp_path_factory.mktemp("copies")
-    export(Shelf(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
+    export(CheckpointCache(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/some/site/"
@@ -123,7 +123,7 @@ def test_a_copy_offers_its_sentences_and_one_head_off_at_a_time(page_at, copy_ad
     )
     page.wait(f"document.getElementById('translation').textContent.startsWith('{PAIRS[SENTENCES[1]]}')")
     page.show("heads")
-    for head, sentence, rows in ((1, "", 2), (2, "This copy holds translations with one head off at a time", 1)):
+    for head, sentence, rows in ((1, "", 2), (2, "This copy contains translations with one head off at a time", 1)):
         page.wait(f"document.querySelector('#heads .head-card:nth-child({head}) .switch')")
         page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
         page.wait(f"document.querySelectorAll('#heads-outcome tbody tr').length === {rows}")

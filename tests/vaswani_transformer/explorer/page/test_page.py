@@ -1,4 +1,4 @@
-"""The page as a whole: it opens, translates, and says what is wrong. And chapter 2."""
+"""The whole page opens, translates and reports problems; and chapter 2."""
 
 import pytest
 import torch

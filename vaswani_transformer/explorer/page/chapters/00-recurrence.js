@@ -1,32 +1,33 @@
-// Chapter 0: what a layer without recurrence saves, and what it costs (section 4, Table 1).
+// Chapter 0: what self-attention saves compared with recurrence, and what it costs (section 4, Table 1).
 import { lineChart } from "../lib/charts.js";
 import { button, slider, tokenRow } from "../lib/controls.js";
 import { count, el, formula, number, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
-import { measured } from "../lib/measured.js";
+import { findingsSection } from "../lib/findings-section.js";
 
 export default { id: "recurrence", number: 0, title: "Without recurrence", paper: "section 4, Table 1", render };
 
 const TEXT = String.raw`
-<p>A recurrent network reads with a finger on the line. Its state after each word is computed from its state after the word before,
-  so the tenth word has to wait for the ninth. A sentence of \(n\) words is a chain of \(n\) steps, and no number of processors makes
-  a chain shorter. Self-attention has no chain: every word meets every other in one matrix product, all pairs at the same time.</p>
-<p>Here are both, reading your sentence. A step is what has to wait for the step before it.</p>`;
+<p>A recurrent network reads a sentence word by word. It computes its state after each word from its state after the previous word,
+  so the tenth word must wait for the ninth. A sentence of \(n\) words is a chain of \(n\) steps, and more hardware does not make the
+  chain shorter. Self-attention has no chain: one matrix product compares every word with every other word, all pairs at once.</p>
+<p>Here both layers read the sentence above. A step is a computation that must wait for the step before it.</p>`;
 
 const PATHS = String.raw`
-<p>The chain costs more than time. What one word has to tell another is handed on at every step between them, and when the network
-  learns, the gradient has to come back the same way. The shorter the path, the easier it is to learn that two distant words belong
-  together. Choose two words, and count the steps from the first word to what the layer says about the second.</p>`;
+<p>A chain costs more than time. Information from one word passes through every step on its way to another word, and in training the
+  gradient takes the same way back. The shorter the path, the easier it is to learn that two distant words belong together. Choose two
+  words, and count the steps from the first word to the layer's output at the second.</p>`;
 
 const COSTS = String.raw`
-<p>All pairs at once is not free: \(n\) words have \(n^2\) pairs. A recurrent layer instead multiplies by a \(d \times d\) matrix at
-  every word. So self-attention is the cheaper of the two as long as the sentence is shorter than the vectors are wide, \(n < d\), and
-  sentences nearly always are. Here is Table 1 with numbers in the place of letters. Make the sentence longer, and see where it turns.</p>`;
+<p>Comparing all pairs has a price: \(n\) words form \(n^2\) pairs. A recurrent layer multiplies by a \(d \times d\) matrix at every
+  word instead. Self-attention is therefore cheaper as long as the sentence has fewer words than the vectors have components,
+  \(n < d\), and most sentences do. This is Table 1 with numbers instead of letters. Make the sentence longer to see where the
+  balance tips.</p>`;
 
 const STEP_MS = 420;
-const LONGEST_PLAY_MS = 12_000;
-const LETTER = 7; // pixels of a letter's width, about
-const KERNEL = 3; // the convolutions' width
+const MAX_PLAY_MS = 12_000;
+const LETTER = 7; // approximate width of a letter in pixels
+const KERNEL = 3; // width of the convolutions
 const NEIGHBOURS = 16; // the r of restricted self-attention
 const svg = (name, attributes, ...children) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -41,24 +42,24 @@ function render(root, state) {
   const costs = { n: null };
   state.on("run", () => {
     clearInterval(race.timer);
-    race.step = Math.ceil(state.run.source.tokens.length / 4); // shows the difference at once
+    race.step = Math.ceil(state.run.source.tokens.length / 4); // already shows the difference
     costs.n = null;
     [ends.first, ends.second] = farthest(state.run.source.tokens);
   });
   root.append(prose(TEXT));
   figure(root, state, { draw: (body) => drawRace(body, state, race),
-    caption: "Left: a recurrent layer's states, each made from the word beside it and the state above. Right: a self-attention layer; "
-      + "the lines are the real weights of the encoder's first layer, the mean of its heads." });
-  root.append(el("h3", {}, "How far it is from word to word"), prose(PATHS));
+    caption: "Left: the states of a recurrent layer; each is computed from the word beside it and the state above. Right: a "
+      + "self-attention layer; the lines are the weights of the encoder's first layer, averaged over its heads." });
+  root.append(el("h3", {}, "The path between two words"), prose(PATHS));
   figure(root, state, { draw: (body) => drawPaths(body, state, ends),
-    caption: `Words at the bottom, layers upwards; thick: the shortest path. A convolution sees ${KERNEL} words. In the dilated ones `
-      + "the gap between these doubles from layer to layer, which makes the path grow like a logarithm." });
-  root.append(el("h3", {}, "What it costs"), prose(COSTS));
+    caption: `The words are at the bottom, the layers above them; the thick line is the shortest path. A convolution sees ${KERNEL} words. In `
+      + "dilated convolutions the gap between these words doubles from layer to layer, so the path grows only logarithmically." });
+  root.append(el("h3", {}, "The cost"), prose(COSTS));
   figure(root, state, { draw: (body) => drawCosts(body, state, costs),
-    caption: `Multiplications as Table 1 counts them: the leading term of one layer. Convolutions have the width k = ${KERNEL}, one word `
-      + `to each side; the paper's row for them is that of the dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. Longest path: between the first word and the last, `
-      + "through as many layers as that takes. Grey letters give the growth, as in the paper; the numbers are exact counts." });
-  measured(root, "layers");
+    caption: `Multiplications as in Table 1: the leading term of one layer. Convolutions have width k = ${KERNEL}; the table in the paper `
+      + `lists dilated ones. Restricted self-attention sees r = ${NEIGHBOURS} neighbours. The longest path connects the first and the `
+      + "last word, through as many layers as it needs. The formulas in grey give the order of growth, as in the paper; the numbers are exact." });
+  findingsSection(root, "layers");
 }
 
 /** The first and the last word. */
@@ -83,7 +84,7 @@ function drawRace(body, state, race) {
     control.querySelector("input").value = step;
     control.querySelector("output").textContent = format(step);
     picture.update(step);
-    // While it plays, a screen reader hears the end only.
+    // While it plays, screen readers announce only the end.
     if (!race.timer || step === n) result.textContent = raceText(tokens, step);
   };
   const play = button("Play", () => (race.timer ? stop() : start()), { "data-key": "race play" });
@@ -98,7 +99,7 @@ function drawRace(body, state, race) {
     race.timer = setInterval(() => {
       show(race.step + 1);
       if (race.step >= n) stop();
-    }, Math.min(STEP_MS, LONGEST_PLAY_MS / n));
+    }, Math.min(STEP_MS, MAX_PLAY_MS / n));
   };
   const jump = (step) => {
     stop();
@@ -106,7 +107,7 @@ function drawRace(body, state, race) {
   };
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   body.append(el("div", { class: "controls" }, isStill ? null : play,
-    button("One step", () => jump((race.step + 1) % (n + 1)), { "data-key": "race step" }), control), picture.element, result);
+    button("Next step", () => jump((race.step + 1) % (n + 1)), { "data-key": "race step" }), control), picture.element, result);
   show(race.step);
 }
 
@@ -114,10 +115,10 @@ function raceText(tokens, step) {
   const n = tokens.length;
   if (step === 0) return "Nothing has been computed yet.";
   const read = `After step ${step} the recurrent layer has read ${step} of ${n} tokens, up to “${shown(tokens[step - 1])}”`;
-  return `${read}; self-attention was done with all ${n} after step 1.`;
+  return `${read}; self-attention finished all ${n} in step 1.`;
 }
 
-/** The encoder's first layer, mean over its heads: a function of query and key. */
+/** The weights of the encoder's first layer, averaged over its heads, as a function of query and key. */
 function meanWeights(state) {
   const weights = state.tensors.get("encoder.layers.0.self_attn.weights");
   const [heads] = weights.shape;
@@ -148,13 +149,13 @@ function racePicture(tokens, weight, width) {
   return { element, update };
 }
 
-/** A layer's name above its half of the picture, and the steps done so far. */
+/** The name of a layer above its half of the picture, and the number of steps so far. */
 function heading(name, x) {
   const steps = svg("text", { x, y: 38, "text-anchor": "middle", class: "count" });
   return { steps, parts: [svg("text", { x, y: 18, "text-anchor": "middle", class: "heading" }, name), steps] };
 }
 
-const halfOf = (token) => (shown(token).length * LETTER) / 2; // half of a word's width
+const halfOf = (token) => (shown(token).length * LETTER) / 2; // half the width of a word
 
 function recurrentHalf(tokens, { stateX, wordX, radius, y }) {
   const title = heading("recurrent", stateX);
@@ -187,7 +188,7 @@ function attentionHalf(tokens, { inX, outX, wordX, radius, y }, weight) {
   const fan = svg("g", { class: "fan" });
   tokens.forEach((_, query) => tokens.forEach((_, key) => {
     const w = weight(query, key);
-    if (w < 0.01) return; // too faint to be visible, and a hundred tokens have ten thousand pairs
+    if (w < 0.01) return; // invisible, and 100 tokens have 10,000 pairs
     fan.append(svg("path", { d: `M${inX} ${y(key)}L${outX - radius} ${y(query)}`, "stroke-width": 0.4 + 4 * w,
       opacity: Math.min(1, 0.12 + 1.5 * w) }));
   }));
@@ -200,14 +201,14 @@ function attentionHalf(tokens, { inX, outX, wordX, radius, y }, weight) {
 
 // Path lengths --------------------------------------------------------------------------------------------------------
 
-/** Nodes of a path are [row, position]; row 0 holds the words. `sees` gives the nodes below one that it is computed from. */
+/** Nodes of a path are [row, position]; row 0 contains the words. `sees(node)` returns the nodes from which a node is computed. */
 const recurrentPath = (a, b) => ({ name: "recurrent", rows: 1, path: [[0, a], ...range(a, b + 1).map((i) => [1, i])],
   sees: ([row, i]) => (row === 0 ? [] : [[0, i], ...(i > 0 ? [[1, i - 1]] : [])]) });
 
 const attentionPath = (a, b, n) => ({ name: "self-attention", rows: 1, path: [[0, a], [1, b]],
   sees: ([row]) => (row === 0 ? [] : range(0, n).map((i) => [0, i])) });
 
-/** `gaps` gives the distance between neighbours in each layer. From its end, a path takes each gap that still fits. */
+/** `gaps` are the distances between neighbours in each layer. From its end, the path takes each gap that still fits. */
 function convolutionPath(name, a, b, n, gaps) {
   const path = [[gaps.length, b]];
   for (let row = gaps.length; row > 0; row--) {
@@ -221,7 +222,7 @@ function convolutionPath(name, a, b, n, gaps) {
 
 const range = (start, end) => Array.from({ length: Math.max(0, end - start) }, (_, i) => start + i);
 
-/** The layers that take a word's news over a distance. */
+/** The number of layers that information needs to cover a distance. */
 const dilatedLayers = (distance) => Math.max(1, Math.ceil(Math.log2(distance + 1)));
 const plainLayers = (distance, width) => Math.max(1, Math.ceil(distance / Math.floor(width / 2)));
 
@@ -233,12 +234,12 @@ function pathsBetween(a, b, n) {
 
 function drawPaths(body, state, ends) {
   const tokens = state.run.source.tokens;
-  if (tokens.length < 2) return body.append(el("p", {}, "One token has no other to reach: write a longer sentence."));
+  if (tokens.length < 2) return body.append(el("p", {}, "A path needs two tokens. Write a longer sentence."));
   const place = el("div", { class: "paths" });
   const result = el("p", { class: "readout", id: "path-result", "aria-live": "polite" });
   const row = tokenRow({ name: "two words", tokens, onSelect: (i) => {
     if (i === ends.first || i === ends.second) return;
-    [ends.first, ends.second] = [ends.second, i]; // the older choice goes
+    [ends.first, ends.second] = [ends.second, i]; // drops the older choice
     show();
   } });
   const show = () => {
@@ -248,7 +249,7 @@ function drawPaths(body, state, ends) {
     place.replaceChildren();
     paths.forEach((path) => place.append(pathPanel(path, tokens, a, b, place.clientWidth)));
     result.textContent = `From “${shown(tokens[a])}” to “${shown(tokens[b])}”: `
-      + `${paths.map(({ name, path }) => `${path.length - 1} ${path.length === 2 ? "step" : "steps"} with ${name}`).join(", ")}.`;
+      + `${paths.map(({ name, path }) => `${name} ${path.length - 1} ${path.length === 2 ? "step" : "steps"}`).join(", ")}.`;
   };
   body.append(row, place, result);
   show();
@@ -298,7 +299,7 @@ function edgesTo(node, sees) {
 
 // Table 1 -------------------------------------------------------------------------------------------------------------
 
-/** Table 1's rows: a layer's operations, those that wait for each other, and the longest path, as TeX and as functions of n and d. */
+/** The rows of Table 1: complexity, sequential operations and maximum path length, as TeX and as functions of n and d. */
 const LAYERS = [
   { name: "self-attention", colour: "query", orders: ["n^2 d", "1", "1"],
     operations: (n, d) => n * n * d, sequential: () => 1, path: () => 1 },
@@ -312,16 +313,16 @@ const LAYERS = [
     operations: (n, d) => Math.min(NEIGHBOURS, n) * n * d, sequential: () => 1, path: (n) => plainLayers(n - 1, NEIGHBOURS) },
 ];
 
-const LONGEST = 12; // the slider's end: two to this power
+const MAX_LOG2_LENGTH = 12; // end of the slider
 
 function drawCosts(body, state, costs) {
   const d = state.model.config.d_model;
-  const own = state.run.source.tokens.length;
-  costs.n ??= own;
+  const sentenceLength = state.run.source.tokens.length;
+  costs.n ??= sentenceLength;
   const [table, chart] = [el("div", { class: "scroller" }), el("div", { class: "cost-chart" })];
   const result = el("p", { id: "cost-result", "aria-live": "polite" });
-  // The slider moves in powers of two; what it says is the whole number that is used.
-  const length = slider({ name: "n, the tokens of the sentence", key: "costs n", min: 1, max: LONGEST, step: 0.01,
+  // The slider is logarithmic; it shows the rounded length.
+  const length = slider({ name: "tokens n", key: "costs n", min: 1, max: MAX_LOG2_LENGTH, step: 0.01,
     value: Math.log2(costs.n), format: (x) => count(2 ** x), onChange: (x) => show(Math.round(2 ** x)) });
   const reset = (n) => {
     length.querySelector("input").value = Math.log2(n);
@@ -335,7 +336,7 @@ function drawCosts(body, state, costs) {
     costChart(chart, n, d);
     result.textContent = costText(n, d);
   };
-  body.append(el("div", { class: "controls" }, length, button(`this sentence: ${own}`, () => reset(own), { "data-key": "costs own" }),
+  body.append(el("div", { class: "controls" }, length, button(`this sentence: ${sentenceLength}`, () => reset(sentenceLength), { "data-key": "costs sentence" }),
     button(`n = d: ${count(d)}`, () => reset(d), { "data-key": "costs equal" })), result, table, chart);
   show(costs.n);
 }
@@ -344,11 +345,11 @@ function costText(n, d) {
   if (n === d) return `At n = d = ${d} a self-attention layer and a recurrent layer cost the same, ${count(n * n * d)} multiplications.`;
   const [factor, word] = n < d ? [d / n, "cheaper"] : [n / d, "more expensive"];
   return `With ${count(n)} tokens and d = ${d}, a self-attention layer is ${number(factor, 2)} times ${word} than a recurrent one, `
-    + `and waits for 1 step instead of ${count(n)}.`;
+    + `and needs 1 step instead of ${count(n)}.`;
 }
 
 function costTable(n, d) {
-  const heads = ["layer", "operations", "in sequence", "longest path"];
+  const heads = ["layer", "multiplications", "steps", "longest path"];
   const order = (tex) => el("span", { class: "order" }, formula(tex));
   const cell = (tex, value) => el("td", { class: "number", "data-value": value }, order(tex), count(value));
   const row = ({ name, orders, operations, sequential, path }) => el("tr", { "data-layer": name }, el("th", { scope: "row" }, name),
@@ -359,12 +360,12 @@ function costTable(n, d) {
 }
 
 function costChart(root, n, d) {
-  const lengths = range(0, 2 * LONGEST + 1).map((i) => 2 ** (i / 2)).filter((x) => x >= 2);
-  const drawn = LAYERS.filter(({ colour }) => colour); // the dilated ones cost what the others do
+  const lengths = range(0, 2 * MAX_LOG2_LENGTH + 1).map((i) => 2 ** (i / 2)).filter((x) => x >= 2);
+  const drawn = LAYERS.filter(({ colour }) => colour); // dilated convolutions cost the same
   const ends = [lengths[0], lengths.at(-1)];
   const highest = Math.max(...drawn.map(({ operations }) => operations(ends[1], d)));
   const series = drawn.map(({ name, colour, operations }) => ({ name, colour, points: lengths.map((x) => [x, operations(x, d)]) }));
   const current = { name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] };
-  lineChart(root, { x: "n, tokens", y: "operations of a layer", logX: true, logY: true, height: 260, domainX: ends,
+  lineChart(root, { x: "n, tokens", y: "multiplications per layer", logX: true, logY: true, height: 260, domainX: ends,
     series: [...series, current], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
 }

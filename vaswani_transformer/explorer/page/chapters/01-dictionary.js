@@ -1,7 +1,7 @@
-// Chapter 1: attention as a dictionary that answers with a blend; first with colours in a plane, then with a real query.
+// Chapter 1: attention as a dictionary that returns a blend, with colours in a plane and with the model's own values.
 import { bars } from "../lib/charts.js";
 import { colour } from "../lib/colours.js";
-import { project } from "../lib/components.js";
+import { project } from "../lib/pca.js";
 import { attentionPicker, slider, tokenRow } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
@@ -10,24 +10,24 @@ import { softmax, Tensor, times } from "../lib/tensors.js";
 export default { id: "dictionary", number: 1, title: "Attention is a soft dictionary", paper: "section 3.2", render };
 
 const TEXT = String.raw`
-<p>A dictionary in a program holds <em class="k">keys</em> and <em class="v">values</em>. You come with a <em class="q">query</em>; if it
-  equals a key you get that key's value, and otherwise nothing. Attention keeps the words and softens the rest. Queries and keys are
-  vectors, and instead of asking whether two are equal it asks how well they agree: their dot product. Then <em>every</em> value comes
-  back, each in the share that its key has earned.</p>
+<p>A dictionary in a program holds <em class="k">keys</em> and <em class="v">values</em>. You look something up with a
+  <em class="q">query</em>: if it equals a key, you get that key's value; otherwise you get nothing. Attention keeps the terms and
+  softens the lookup. Queries and keys are vectors, and a measure of agreement, their dot product, replaces the test for equality. The
+  answer is a blend of <em>all</em> values, each weighted by how well its key matches.</p>
 \[ o = \sum_i w_i\, v_i, \qquad w_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}} \]
-<p>Here the vectors have two numbers, so they can be drawn, and a value is a colour. The background shows the answer for every query
-  in the plane. Drag the ring, and watch it take the colour that it is given. Then turn the temperature down to 0: the blend is gone,
-  the plane falls into pieces with sharp borders, and you are back at a lookup that takes one value or another.</p>`;
+<p>Here the vectors have two components, so they can be drawn, and a value is a colour. The background shows the answer to every query
+  in the plane. Drag the ring, and watch it take the colour of its answer. Then set the temperature to 0: the blend disappears, the
+  plane splits into regions with sharp borders, and attention is an ordinary lookup that returns a single value.</p>`;
 
 const WHY = String.raw`
-<p>At a sharp border nothing can be learned: a small push of the query changes nothing, or everything. In the soft plane each
-  small push makes the answer a little better or a little worse, and training follows the better. That is all there is to it. What
-  remains is where queries, keys and values come from: the model makes all three from its words, by matrices that it has learned.</p>
-<p>So here is one of its own lookups, with nothing simplified but the picture. A token asks, the others answer; the values have as
-  many numbers as a head is wide, and are laid out on the two directions in which they differ most. The blend is always
-  somewhere among them: shares that add up to one cannot lead outside.</p>`;
+<p>At a sharp border nothing can be learned: a small change of the query changes either nothing or everything. In the soft plane every
+  small change makes the answer slightly better or slightly worse, and training follows the improvement. One question remains: where
+  do queries, keys and values come from? The model computes all three from its token vectors, with learned matrices.</p>
+<p>This is one of the model's own lookups; only the drawing is simplified. One token asks, and the others answer. A value has as many
+  components as the head is wide, so the values are drawn in the two directions in which they differ most. The blend always lies among
+  the values, because the weights are positive and sum to one.</p>`;
 
-/** The dictionary in the plane: keys, and the colours that are their values. */
+/** The dictionary in the plane: keys, and colours as their values. */
 const KEYS = [
   { name: "blue", colour: "head-0", at: [2.1, 0.9] },
   { name: "green", colour: "head-2", at: [0.1, 2.3] },
@@ -36,9 +36,9 @@ const KEYS = [
   { name: "pink", colour: "head-3", at: [1.5, -1.7] },
 ];
 const REACH = 3.2; // the plane goes from -REACH to REACH
-const STEP = 0.1; // what an arrow key moves the query by
-const FIELD = 96; // the background is computed at so many by so many places, and the browser smooths it
-const SHARP_FIELD = 480; // where its borders are sharp
+const STEP = 0.1; // of an arrow key
+const FIELD = 96; // pixels of the background per side; the browser smooths it
+const SHARP_FIELD = 480; // the same with sharp borders
 const HARD = 0; // the temperature at which only the best key counts
 
 function render(root, state) {
@@ -46,16 +46,16 @@ function render(root, state) {
   const real = { query: null, attention: null, temperature: 1 };
   root.append(prose(TEXT));
   figure(root, state, { wide: true, draw: (body) => drawPlane(body, toy),
-    caption: "Five keys and their values. A longer query asks with more emphasis: twice as far in the same direction does what half the "
-      + "temperature does. Colours are mixed number by number, in CIELAB." });
-  root.append(el("h3", {}, "The same with a word of the sentence"), prose(WHY));
+    caption: "Five keys and their values. A longer query is more decisive: doubling its length has the same effect as halving the "
+      + "temperature. Colours are mixed in the CIELAB colour space." });
+  root.append(el("h3", {}, "A lookup in this sentence"), prose(WHY));
   state.on("run", () => (real.query = null));
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawLookup(body, state, real),
-    caption: "Circles: the values of this head, as large as their weight. Diamond: the blend that the head hands on. The dotted line is "
-      + "the blend at every other temperature, from the best key's value alone to the mean of all. Colour stands for place." });
+    caption: "Circles: the values of this head; the larger the circle, the larger its weight. Diamond: the blend, which is the head's output. "
+      + "Dotted line: the blend at other temperatures, from the best key's value alone to the mean of all values. The colour depends only on the position in the plane." });
 }
 
-/** Weights of some scores at a temperature; at 0 the highest takes all. */
+/** The weights of scores at a temperature; at 0 the highest score has weight 1. */
 function weightsOf(scores, temperature) {
   if (temperature !== HARD) return softmax(new Tensor([1, scores.length], Float32Array.from(scores)), temperature).data;
   const best = scores.indexOf(Math.max(...scores));
@@ -65,7 +65,7 @@ function weightsOf(scores, temperature) {
 const columnsNamed = (left, right) => el("p", { class: "note columns-named" }, el("span", {}, left), el("span", {}, right));
 const temperatureText = (t) => (t === HARD ? "0: hard lookup" : number(t, 2));
 
-/** A slider for `settings.temperature`; its left end is the hard lookup. */
+/** A slider for `settings.temperature`; 0 is the hard lookup. */
 const temperatureSlider = (name, settings, onChange) => slider({ name: "temperature", key: `${name} temperature`,
   min: HARD, max: 4, step: 0.05, value: settings.temperature, format: temperatureText, onChange: (temperature) => {
     settings.temperature = temperature;
@@ -75,7 +75,7 @@ const dot = ([a, b], [c, d]) => a * c + b * d;
 
 // The plane -----------------------------------------------------------------------------------------------------------
 
-/** The values as numbers: CIELAB of the theme's colours. */
+/** The values as numbers: the theme's colours in CIELAB. */
 const paletteOf = () => KEYS.map(({ colour: name }) => {
   const { l, a, b } = window.d3.lab(colour(name));
   return [l, a, b];
@@ -92,7 +92,7 @@ function drawPlane(body, toy) {
   });
   const table = el("div");
   const result = el("p", { class: "answer", id: "plane-result", "aria-live": "polite" });
-  const swatch = el("span", { class: "blend", role: "img", "aria-label": "the answer" });
+  const swatch = el("span", { class: "blend", role: "img", "aria-label": "colour of the answer" });
   const plane = el("div", { class: "plane" }, field, drawing.element);
   const heat = temperatureSlider("plane", toy, () => {
     paintField(field, values, toy.temperature);
@@ -119,11 +119,11 @@ function drawPlane(body, toy) {
 function planeText({ query, temperature }, weights) {
   const order = [...KEYS.keys()].sort((a, b) => weights[b] - weights[a]);
   const parts = order.filter((i) => weights[i] >= 0.005).map((i) => `${percent(weights[i])} ${KEYS[i].name}`);
-  const kind = temperature === HARD ? "one value, whole" : "a blend";
+  const kind = temperature === HARD ? "a single value" : "a blend";
   return `q = (${query.map((x) => number(x, 2)).join(", ")}) gives ${kind}: ${parts.join(" + ")}.`;
 }
 
-/** The answer's colour for the query at each place. */
+/** Paints the colour of the answer to each query. */
 function paintField(canvas, values, temperature) {
   const { lab } = window.d3;
   const palette = values.map((value) => lab(...value).rgb());
@@ -146,7 +146,7 @@ function paintField(canvas, values, temperature) {
 const place = ([x, y]) => [200 + (x / REACH) * 200, 200 - (y / REACH) * 200];
 const within = (x) => Math.max(-REACH * 0.96, Math.min(REACH * 0.96, x));
 
-/** Keys, and a query that is moved by pointer and arrow keys; `onMove` gets its place. */
+/** The keys, and a query that the pointer and the arrow keys move; calls `onMove(query)`. */
 function planePicture(toy, onMove) {
   const picture = window.d3.create("svg").attr("viewBox", "0 0 400 400").attr("role", "group")
     .attr("aria-label", "A plane with five keys and a query");
@@ -155,7 +155,7 @@ function planePicture(toy, onMove) {
   const arrow = picture.append("line").attr("class", "arrow").attr("x1", 200).attr("y1", 200);
   KEYS.forEach((key, i) => drawKey(picture, key, i));
   const query = picture.append("g").attr("class", "query").attr("tabindex", 0).attr("role", "slider").attr("data-key", "plane query")
-    .attr("aria-label", "the query; move it with the arrow keys").attr("aria-valuenow", 0);
+    .attr("aria-label", "the query; use the arrow keys to move it").attr("aria-valuenow", 0);
   query.append("circle").attr("class", "handle").attr("r", 26);
   const ring = query.append("circle").attr("class", "ring").attr("r", 13);
   query.append("text").attr("x", 20).attr("y", 5).text("q");
@@ -185,7 +185,7 @@ function moveByPointer(picture, query, onMove) {
     onMove([within((x / 200 - 1) * REACH), within((1 - y / 200) * REACH)]);
   };
   picture.on("pointerdown", (event) => {
-    // A finger that starts elsewhere scrolls the page; a mouse moves the query from anywhere.
+    // A finger elsewhere scrolls the page; a mouse moves the query from anywhere.
     if (event.pointerType === "touch" && !query.node().contains(event.target)) return;
     isDragged = true;
     picture.node().setPointerCapture(event.pointerId);
@@ -207,14 +207,14 @@ function moveByKeys(query, toy, onMove) {
 
 // A real lookup -------------------------------------------------------------------------------------------------------
 
-const MOST_BARS = 16;
+const MAX_BARS = 16;
 
 function drawLookup(body, state, real) {
   const { rows, columns } = state.tokens();
   const { stack, kind, head } = state.selection;
   const [weights, scores, values] = ["weights", "scores", "value"].map((name) => state.tensor(name).part(head));
   const attention = `${stack}.${kind}`;
-  if (real.attention !== attention) Object.assign(real, { attention, query: null }); // other tokens ask
+  if (real.attention !== attention) Object.assign(real, { attention, query: null }); // the tokens have changed
   real.query = Math.min(real.query ?? queryOfThree(weights), rows.length - 1);
   const isCausal = attention === "decoder.self_attn" && state.run.request.causal !== false;
   const plane = project(values);
@@ -224,7 +224,7 @@ function drawLookup(body, state, real) {
     real.query = i;
     show();
   } });
-  body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "who asks"), queries),
+  body.append(attentionPicker(state), el("div", { class: "asking" }, el("span", { class: "q" }, "query"), queries),
     el("div", { class: "controls" }, temperatureSlider("lookup", real, () => show())),
     el("div", { class: "dictionary" }, picture, el("div", { class: "reading" }, list)), result);
   const show = () => {
@@ -241,7 +241,7 @@ function drawLookup(body, state, real) {
   show();
 }
 
-/** The query whose weights are spread most like three equal ones: neither a plain copy nor a plain mean. */
+/** The query whose perplexity of weights is closest to 3: neither a copy of one value nor a mean of all. */
 function queryOfThree(weights) {
   const [queries, keys] = weights.shape;
   const spread = (q) => {
@@ -252,10 +252,10 @@ function queryOfThree(weights) {
   return Array.from({ length: queries }, (_, q) => q).reduce((best, q) => (distance(q) < distance(best) ? q : best), 0);
 }
 
-/** The colour of a place: its hue is the direction, and it is greyer towards the middle. */
+/** The colour of a position: the hue is its direction, and the centre is grey. */
 function valueColour([x, y], reach) {
   const isDark = document.documentElement.dataset.theme === "dark";
-  const chroma = 60 * Math.sqrt(Math.min(1, Math.hypot(x, y) / reach)); // the root, as one value is often far from the others
+  const chroma = 60 * Math.sqrt(Math.min(1, Math.hypot(x, y) / reach)); // the root, because one value is often far from the rest
   const angle = Math.atan2(y, x);
   return window.d3.lab(isDark ? 70 : 54, chroma * Math.cos(angle), chroma * Math.sin(angle)).formatHex();
 }
@@ -265,12 +265,12 @@ const reachOf = (points) => Math.max(1e-6, ...points.map(([x, y]) => Math.hypot(
 function listAnswers(root, { columns, row, shares, plane }) {
   const reach = reachOf(plane.points);
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]);
-  const top = new Set(order.slice(0, columns.length > MOST_BARS ? MOST_BARS - 1 : MOST_BARS));
+  const top = new Set(order.slice(0, columns.length > MAX_BARS ? MAX_BARS - 1 : MAX_BARS));
   const items = [...top].sort((a, b) => a - b).map((i) => ({ name: shown(columns[i]), value: shares[i],
     colour: valueColour(plane.points[i], reach), text: row[i] === -Infinity ? "masked" : `${number(row[i], 2)} → ${percent(shares[i])}` }));
   if (top.size < columns.length) {
     const rest = order.slice(top.size).reduce((sum, i) => sum + shares[i], 0);
-    items.push({ name: `${columns.length - top.size} others`, value: rest, colour: "soft", text: percent(rest) });
+    items.push({ name: `${columns.length - top.size} more`, value: rest, colour: "soft", text: percent(rest) });
   }
   root.append(columnsNamed("key", "q·k / √d_k → weight"));
   bars(root, items, { largest: 1, label: "Keys with score and weight" });
@@ -285,7 +285,7 @@ function valuePicture({ columns, row, shares, plane, width }) {
   const reach = reachOf(points);
   const toPixels = scaleTo(points, size);
   const picture = d3.create("svg").attr("viewBox", `0 0 ${size} ${size}`).attr("width", size).attr("height", size)
-    .attr("role", "img").attr("aria-label", `The values of ${points.length} tokens in two dimensions, and their blend among them`);
+    .attr("role", "img").attr("aria-label", `The values of ${points.length} tokens in two dimensions, and their blend`);
   const output = mixPoints(points, shares);
   const [ox, oy] = toPixels(output);
   const temperatures = d3.range(-2.4, 3, 0.06).map((x) => 10 ** x);
@@ -309,7 +309,7 @@ function drawValue(picture, { from: [x, y], to: [ox, oy], share, shade, isMasked
 
 const radiusOf = (share) => 4 + 13 * Math.sqrt(share);
 
-/** Places of the plane -> pixels, with one scale for both axes, so that distances are true. */
+/** Maps the plane to pixels, with the same scale on both axes. */
 function scaleTo(points, size) {
   const [xs, ys] = [0, 1].map((axis) => window.d3.extent(points, (point) => point[axis]));
   const margin = 46;
@@ -318,12 +318,12 @@ function scaleTo(points, size) {
   return ([x, y]) => [size / 2 + (x - cx) * scale, size / 2 - (y - cy) * scale];
 }
 
-/** Names beside the points, the weightiest first; a name that would cover another is left out (the list has it). */
+/** Names beside the points, by decreasing weight; a name that would cover another is left out (the list has it). */
 function labelPoints(picture, points, [ox, oy], size) {
   const occupied = [{ x0: ox - 12, x1: ox + 12, y0: oy - 12, y1: oy + 12 }];
   points.forEach(({ at: [x, y] }) => occupied.push({ x0: x - 4, x1: x + 4, y0: y - 4, y1: y + 4 }));
   const isFree = (box) => box.x0 >= 0 && box.x1 <= size && box.y0 >= 0 && box.y1 <= size
-    && occupied.every((other) => box.x1 < other.x0 || box.x0 > other.x1 || box.y1 < other.y0 || box.y0 > other.y1);
+    && occupied.every((area) => box.x1 < area.x0 || box.x0 > area.x1 || box.y1 < area.y0 || box.y0 > area.y1);
   for (const { at: [x, y], text, share } of [...points].sort((a, b) => b.share - a.share)) {
     const [width, gap] = [text.length * 6.9 + 2, radiusOf(share) + 3];
     const corners = [[x + gap, y - 7], [x - gap - width, y - 7], [x - width / 2, y - gap - 14], [x - width / 2, y + gap]];
@@ -336,16 +336,16 @@ function labelPoints(picture, points, [ox, oy], size) {
 
 function lookupText(state, { rows, columns, shares, values, real, plane }) {
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).filter((i) => shares[i] >= 0.01).slice(0, 3);
-  const sources = order.map((i) => `${percent(shares[i])} of “${shown(columns[i])}”`).join(", ");
-  const share = `The picture keeps ${percent(plane.share)} of the variance of the ${columns.length} values.`;
-  return `“${shown(rows[real.query])}” gets ${sources}. ${share} ${distanceText(state, shares, values, real)}`;
+  const sources = order.map((i) => `“${shown(columns[i])}” (${percent(shares[i])})`).join(", ");
+  const share = `The drawing shows ${percent(plane.share)} of the variance of the ${columns.length} values.`;
+  return `The output for “${shown(rows[real.query])}” takes most from ${sources}. ${share} ${distanceText(state, shares, values, real)}`;
 }
 
-/** How far the blend is from what the model computed. */
+/** The difference between the blend and the model's own output. */
 function distanceText(state, shares, values, { query, temperature }) {
   const mixed = times(new Tensor([1, shares.length], shares), values).data;
   const recorded = state.tensor("heads").part(state.selection.head, query).data;
   const largest = mixed.reduce((worst, x, i) => Math.max(worst, Math.abs(x - recorded[i])), 0);
-  return temperature === 1 ? `At temperature 1 this is the model's own: the largest difference is ${number(largest, 2)}.`
-    : `The model's own blend is at temperature 1; this one is away from it by up to ${number(largest)}.`;
+  return temperature === 1 ? `At temperature 1 this is the model's own output; the largest difference is ${number(largest, 2)}.`
+    : `The model itself uses temperature 1; this blend differs from its output by up to ${number(largest)}.`;
 }

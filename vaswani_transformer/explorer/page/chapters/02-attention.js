@@ -8,32 +8,32 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token asks all tokens a question. Its question is a <em class="q">query</em>, a row of \(Q\); what the others offer to be
-  found by are <em class="k">keys</em>, the rows of \(K\); and what they hand over when found are <em class="v">values</em>, the rows of
-  \(V\). In self-attention all three come from the same vectors, through three learned matrices.</p>
+<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(Q\). Tokens are found by
+  their <em class="k">keys</em>, the rows of \(K\), and contribute their <em class="v">values</em>, the rows of \(V\). In
+  self-attention all three are computed from the same vectors, with three learned matrices.</p>
 \[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
-<p>Read it from the inside: every query meets every key in a dot product, the products are scaled, a softmax makes each row sum to
-  one, and the rows of \(V\) are mixed in these shares. Below are the real matrices of one head. Choose another layer or head,
-  take the scaling away, or change the temperature, and see what the mixture becomes.</p>`;
+<p>Read the formula from the inside: the dot product compares every query with every key, the products are scaled, a softmax makes each
+  row sum to one, and the rows of \(V\) are mixed with these weights. Below are the actual matrices of one head. Choose another layer or
+  head, remove the scaling, or change the temperature, and see how the mixture changes.</p>`;
 
 const SCALING = String.raw`
 <p>Why divide? If the components of a query and a key are independent, with mean 0 and variance 1, their dot product has variance
-  \(d_k\): the wider the head, the larger the products, and the closer the softmax comes to choosing one token and ignoring the rest.
-  There its gradient almost vanishes. Dividing by \(\sqrt{d_k}\) keeps the variance at 1, whatever the width.</p>`;
+  \(d_k\). So the wider the head, the larger the products, and the closer the softmax comes to choosing one token and ignoring the
+  rest. There its gradient almost vanishes. Dividing by \(\sqrt{d_k}\) keeps the variance at 1, whatever the width.</p>`;
 
 function render(root, state) {
   root.append(prose(TEXT));
   const settings = { scaled: true, temperature: 1, query: 0 };
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings),
-    caption: "Every matrix is the model's own for the sentence above. The last one is checked against what the model computed." });
-  root.append(el("h3", {}, "What the scaling is for"), prose(SCALING));
+    caption: "All matrices belong to the sentence above. The page computes the last one from Q, K and V, and compares it with the model's." });
+  root.append(el("h3", {}, "Why the products are scaled"), prose(SCALING));
   figure(root, state, { on: ["run", "select"], draw: (body) => drawScaling(body, state),
-    caption: "Left: the variance of q·k for random vectors, and (the dots) of this head's real scores. Right: each row's largest weight after "
-      + "the softmax, as the mean of all rows; the lines are for random vectors over as many tokens, the dots for this head. What the "
-      + "causal mask hides is left out." });
+    caption: "First: the variance of q·k for random vectors (lines) and for this head (dots). Second: the largest weight of a row after the "
+      + "softmax, averaged over the rows, for random vectors with as many keys (lines) and for this head (dots). Masked scores are "
+      + "excluded." });
 }
 
-/** The matrices, between them the controls, which stay where only what follows from them is drawn again. */
+/** The matrices with the controls between them; a control redraws only the matrices that depend on it. */
 function drawSteps(body, state, settings) {
   settings.query = Math.min(settings.query, state.tokens().rows.length - 1);
   const [vectors, products] = [el("div"), el("div")];
@@ -56,7 +56,7 @@ function drawSteps(body, state, settings) {
   show(vectors, products);
 }
 
-/** Heat maps side by side: [title, tensor, options] for each, drawn when all are in the page, so that they share its width. */
+/** Heat maps [title, tensor, options] side by side; all are added before the first is drawn, so that they share the width. */
 function row(root, maps) {
   const boxes = maps.map(([title, tensor]) => el("div", {},
     el("h4", {}, formula(title), el("span", { class: "note" }, ` ${tensor.shape.join(" × ")}`))));
@@ -81,13 +81,13 @@ function drawProducts(root, state, settings, choose) {
   const map = { rows, columns, masked, selected, rowName: "query", columnName: "key", onSelect: choose };
   row(root, [[scaled ? "Q K^{\\top} / \\sqrt{d_k}" : "Q K^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
     ["\\mathrm{softmax}", weights, { ...map, label: "Weights" }]]);
-  row(root, [["\\mathrm{softmax}(\\cdot)\\,V", mixed, { ...VECTORS, rows, selected, label: "The head's output" }]]);
+  row(root, [["\\mathrm{softmax}(\\cdot)\\,V", mixed, { ...VECTORS, rows, selected, label: "Output of the head" }]]);
   root.append(el("p", { class: "note", id: "attention-check" }, check(state, mixed, settings)),
     el("h4", {}, "One query"), tokenRow({ name: "query", tokens: rows, value: selected, onSelect: choose }),
     sentenceOf(rows, columns, selected, weights));
 }
 
-/** Scores, weights and their mixture of the values with these settings; `masked(query, key)` says what may not be seen. */
+/** Scores, weights and the mixture of the values with these settings; `masked(query, key)` is the causal mask. */
 function stepsOf(state, { scaled, temperature }) {
   const { stack, kind, head } = state.selection;
   const isCausal = stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false;
@@ -98,30 +98,30 @@ function stepsOf(state, { scaled, temperature }) {
   return { scores, weights, mixed: times(weights, state.tensor("value").part(head)), masked };
 }
 
-/** Scores [T, S] with minus infinity where they are masked. */
+/** Scores [T, S] with minus infinity where masked. */
 const hidden = (scores, masked) =>
   new Tensor(scores.shape, scores.data.map((x, i) => (masked(Math.floor(i / scores.shape[1]), i % scores.shape[1]) ? -Infinity : x)));
 
-/** How far the page's result is from the model's. */
+/** The difference between the page's result and the model's. */
 function check(state, mixed, { scaled, temperature }) {
   const recorded = state.tensor("heads").part(state.selection.head);
   const difference = mixed.data.reduce((worst, x, i) => Math.max(worst, Math.abs(x - recorded.data[i])), 0);
   const isPlain = scaled && temperature === 1;
-  return isPlain ? `Largest difference from what the model computed: ${number(difference, 2)}.`
-    : `With these settings the head's output differs from the model's own by up to ${number(difference)}.`;
+  return isPlain ? `Largest difference from the model's output: ${number(difference, 2)}.`
+    : `With these settings the output differs from the model's by up to ${number(difference)}.`;
 }
 
-/** What a query finds, in a sentence. */
+/** The keys with the largest weights, in a sentence. */
 function sentenceOf(rows, columns, query, weights) {
   const row = [...weights.part(query).data].map((weight, i) => ({ weight, token: columns[i] })).sort((a, b) => b.weight - a.weight);
-  const found = row.slice(0, 3).map(({ weight, token }) => `“${shown(token)}” (${percent(weight)})`).join(", ");
-  return el("p", {}, `“${shown(rows[query])}” takes most from ${found}.`);
+  const strongest = row.slice(0, 3).map(({ weight, token }) => `“${shown(token)}” (${percent(weight)})`).join(", ");
+  return el("p", {}, `“${shown(rows[query])}” attends most to ${strongest}.`);
 }
 
 // The scaling ---------------------------------------------------------------------------------------------------------
 
 const variance = (numbers) => {
-  const xs = numbers.filter(Number.isFinite); // what the mask hides is minus infinity
+  const xs = numbers.filter(Number.isFinite); // masked scores are minus infinity
   const mean = xs.reduce((a, x) => a + x, 0) / xs.length;
   return xs.reduce((a, x) => a + (x - mean) ** 2, 0) / xs.length;
 };
@@ -132,7 +132,7 @@ const meanOfLargest = (weights) => {
   return sum / rows;
 };
 
-/** Products of random queries and keys, [n, m], always the same for a width. */
+/** The products [n, m] of random queries and keys; the seed depends on the width only. */
 function randomProducts(width, n, m) {
   const gaussian = window.d3.randomNormal.source(window.d3.randomLcg(width / 1024))();
   const random = (rows) => new Tensor([rows, width], Float32Array.from({ length: rows * width }, gaussian));

@@ -1,11 +1,11 @@
-// Which words of two translations differ.
+// The words in which two translations differ.
 import { el } from "../lib/dom.js";
 
-const wordsOf = (text) => text.match(/\s*(?:[\p{L}\p{N}\p{M}’'-]+|\S)/gu) ?? []; // with the space before them
+const wordsOf = (text) => text.match(/\s*(?:[\p{L}\p{N}\p{M}’'-]+|\S)/gu) ?? []; // with the preceding space
 const isEqual = (a, b) => a.trim() === b.trim();
 
-/** Two texts as lists of nodes, [before, after]; the words outside their longest common subsequence are marked. */
-export function marked(before, after) {
+/** Two texts as lists of nodes, [before, after]; words outside their longest common subsequence are marked. */
+export function markDifferences(before, after) {
   const [a, b] = [wordsOf(before), wordsOf(after)];
   const longest = commonLengths(a, b);
   const [left, right] = [[], []];
@@ -23,7 +23,7 @@ export function marked(before, after) {
   return [left, right];
 }
 
-/** At [i][j] the length of the longest common subsequence of the words from i and from j on. */
+/** [i][j] is the length of the longest common subsequence of a.slice(i) and b.slice(j). */
 function commonLengths(a, b) {
   const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--)

@@ -1,4 +1,4 @@
-import { asked } from "../lib/asked.js";
+import { latestRequest } from "../lib/requests.js";
 import { bars } from "../lib/charts.js";
 import { headColour } from "../lib/colours.js";
 import { attentionPicker, button } from "../lib/controls.js";
@@ -6,43 +6,43 @@ import { count, el, number, percent, prose } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { ATTENTIONS, headName, isSameHead, longHeadName, maskOf, roleOf, weightsOf } from "../lib/heads.js";
-import { measured } from "../lib/measured.js";
+import { findingsSection } from "../lib/findings-section.js";
 import { Tensor } from "../lib/tensors.js";
 import { thumbnail } from "../lib/thumbnails.js";
-import { marked } from "./03-difference.js";
+import { markDifferences } from "./03-difference.js";
 
 export default { id: "heads", number: 3, title: "Multi-head attention", paper: "section 3.2.2", render };
 
 const TEXT = String.raw`
-<p>One attention asks one question of every token, and a softmax has only one unit of weight to give away. A word that needs its verb
-  <em>and</em> the noun before it would have to blend them. So a layer holds several attentions side by side, its <em>heads</em>. Each
-  has three matrices of its own, which bring a token's \(d_{\mathrm{model}}\) numbers down to \(d_k\) for queries and keys and to
-  \(d_v\) for values; each looks where it likes, and what they bring home is laid end to end and mixed by \(W^O\).</p>
+<p>A single attention gives each token one set of weights, which sum to one. A word that needs both its verb <em>and</em> the
+  noun before it would have to blend the two. So a layer contains several attentions side by side, its <em>heads</em>. Each head has
+  three matrices of its own, which reduce a token's \(d_{\mathrm{model}}\) components to \(d_k\) for queries and keys and to \(d_v\)
+  for values. The heads attend independently; their outputs are concatenated and mixed by \(W^O\).</p>
 \[\begin{aligned}\mathrm{MultiHead}(Q, K, V) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
   \mathrm{head}_i &= \mathrm{Attention}(Q W_i^Q,\, K W_i^K,\, V W_i^V)\end{aligned}\]
-<p>The same part stands in three places. In the encoder every source token sees every other; in the decoder a token sees itself and
-  those before it; and in between, cross-attention lets the translation look back at the source. Nobody tells a head what to do, and
-  some turn out to do something that has a name. Switch one off (zeros take the place of its output before \(W^O\)), and the model
-  translates the sentence again without it.</p>`;
+<p>The model uses multi-head attention in three places. In the encoder every source token sees every other. In the decoder a token sees
+  itself and the tokens before it. Between the two, cross-attention lets the translation look at the source. Nobody tells a head what to
+  do, but some heads learn a task that has a name. Switch a head off (zeros replace its output before \(W^O\)), and the model translates
+  the sentence again without it.</p>`;
 
 const ROLES = String.raw`
-<p>What is this head for? Its weights can be added up by where they fall: on the token before, on the token itself, on punctuation.
-  Where one place takes at least half of the weight, the head is called by it. Many have no such simple rule:
-  they go by what the words are, not by where they stand.</p>`;
+<p>What does a head do? You can sum its weights by where they fall: on the previous token, on the token itself, on punctuation. If one
+  of these receives at least half of the weight, the head is named after it. Many heads follow no such simple rule: they depend on the
+  words themselves, not only on their positions.</p>`;
 
 const RANKING = String.raw`
-<p>And which heads matter? Take each one away by itself and ask the rest how likely the translation above still is. A head whose
-  absence costs nothing is not useless: another may do the same, or this sentence has no need of it.</p>`;
+<p>Which heads matter? Switch off each head in turn, and let the rest of the model score the translation above. A head without an
+  effect is not necessarily useless: another head may do the same, or this sentence may not need it.</p>`;
 
 function render(root, state) {
   root.append(prose(TEXT));
-  const settings = { off: [], now: null, each: null }; // now: the run without those that are off; each: the answer on every head
-  const without = asked({ words: "Translating without them …" });
-  const each = asked({ delay: 0 });
+  const settings = { off: [], now: null, each: null }; // now: the run without these heads; each: the effect of every head
+  const without = latestRequest({ message: "Translating without them …" });
+  const each = latestRequest({ delay: 0 });
   state.on("run", () => {
     Object.assign(settings, { off: [], now: null, each: null });
-    without.drop();
-    each.drop();
+    without.cancel();
+    each.cancel();
   });
   const change = (off) => {
     const use = (now) => {
@@ -50,9 +50,9 @@ function render(root, state) {
       all.redraw();
     };
     settings.off = off;
-    if (off.length) without.ask(() => state.source.run({ ...plainRequest(state), off }), use, () => use(null));
+    if (off.length) without.send(() => state.source.run({ ...plainRequest(state), off }), use, () => use(null));
     else {
-      without.drop();
+      without.cancel();
       settings.now = null;
     }
     all.redraw();
@@ -62,8 +62,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawAll(body, state, settings, without, change),
     caption:
-      "All heads of one layer: rows are queries, columns are keys, strong colour is much weight. Choose a head to see it large below; " +
-      "its switch takes it out of the model.",
+      "All heads of one layer: rows are queries, columns are keys, and a stronger colour means more weight. Choose a head to enlarge it " +
+      "below; its switch removes it from the model.",
   });
   root.append(el("h3", {}, "What a head does"), prose(ROLES));
   figure(root, state, {
@@ -71,8 +71,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawOne(body, state),
     caption:
-      "Left: the weights of the chosen head. Right: the mean share of its weight that falls on each kind of place, in this sentence. " +
-      "Rare words: the quarter of the sentence's words that come last in the vocabulary, which begins with the frequent ones.",
+      "The map shows the weights of the chosen head, the bars the mean share of its weight on each kind of token in this sentence. " +
+      "Rare words: the quarter of the sentence's words that come last in the vocabulary, which starts with frequent words.",
   });
   root.append(el("h3", {}, "Which heads matter for this sentence"), prose(RANKING));
   const ranking = figure(root, state, {
@@ -80,13 +80,13 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawRanking(body, state, settings, each, () => ranking.redraw()),
     caption:
-      "How far log P of the translation falls when one head is off. Blue is a fall; orange is a rise: the model finds the " +
+      "The change of log P of the translation when one head is off. Blue: log P falls. Orange: log P rises, so the model finds the " +
       "translation more likely without the head.",
   });
-  measured(root, "heads", "alignment");
+  findingsSection(root, "heads", "alignment");
 }
 
-// All heads of a layer, and the translation without some ---------------------------------------------------------------
+// All heads of a layer, and the translation without the heads that are off ---------------------------------------------------------------
 
 function drawAll(body, state, settings, without, change) {
   const { stack, kind, layer } = state.selection;
@@ -95,7 +95,7 @@ function drawAll(body, state, settings, without, change) {
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
-  const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour is a weight of ${number(largest)}.`);
+  const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour means a weight of ${number(largest)}.`);
   body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings, without, change));
 }
 
@@ -104,7 +104,7 @@ function sizes(state, heads) {
   return `Here h = ${heads}, d_model = ${count(state.model.config.d_model)}, d_k = ${d_k} and d_v = ${d_v}.`;
 }
 
-/** The run's own settings, for the same translation with something changed. */
+/** The settings of the run, for another run with changes. */
 const plainRequest = ({ run: { request } }) => ({
   checkpoint: request.checkpoint,
   text: request.text,
@@ -114,16 +114,16 @@ const plainRequest = ({ run: { request } }) => ({
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
-/** A head's weights as a button that chooses it, and its switch. */
+/** A button that shows a head's weights and chooses it, and the switch of the head. */
 function headCard(state, place, off, change, largest) {
   const { head } = place;
-  const isOff = off.some((one) => isSameHead(asPlace(one), place));
-  const toggle = () => change(isOff ? off.filter((one) => !isSameHead(asPlace(one), place)) : [...off, asList(place)]);
+  const isOff = off.some((head) => isSameHead(asPlace(head), place));
+  const toggle = () => change(isOff ? off.filter((head) => !isSameHead(asPlace(head), place)) : [...off, asList(place)]);
   const names = {
     class: "switch",
     role: "switch",
     "aria-checked": String(!isOff),
-    "aria-label": `Head ${head + 1} at work`,
+    "aria-label": `Head ${head + 1}`,
     "data-key": `switch ${head}`,
   };
   const card = el(
@@ -142,7 +142,7 @@ function lookButton(state, place, largest) {
   const look = button("", () => state.select({ head }), {
     class: "look",
     "aria-pressed": String(head === state.selection.head),
-    "aria-label": `Look at head ${head + 1}${label ? `, ${label}` : ""}`,
+    "aria-label": `Show head ${head + 1}${label ? `, ${label}` : ""}`,
     "data-key": `look ${head}`,
   });
   const picture = thumbnail(weightsOf(state, place), { masked: maskOf(state, place), largest });
@@ -150,7 +150,7 @@ function lookButton(state, place, largest) {
   return look;
 }
 
-/** The translation with all heads, and without those that are off. */
+/** The translation with all heads, and without the heads that are off. */
 function outcome(state, { off, now }, without, change) {
   const words = without.isBusy ? "" : verdict(state, off, now);
   const note = el("p", { class: "note", "aria-live": "polite", id: "heads-verdict" }, words);
@@ -158,56 +158,56 @@ function outcome(state, { off, now }, without, change) {
   return el("div", { class: "outcome", id: "heads-outcome" }, off.length ? chipsOf(off, change) : null, table, without.status, note);
 }
 
-/** A table of the run, and of the run `now` where there is one. */
+/** A table of the run, and of the run `now` if there is one. */
 function comparison(state, now) {
   const { run, model } = state;
-  const [before, after] = now ? marked(run.target.text, now.target.text) : [[run.target.text], []];
+  const [before, after] = now ? markDifferences(run.target.text, now.target.text) : [[run.target.text], []];
   const names = ["translation", "score", "log P"].map((name, i) => el("th", { scope: "col", class: i ? "number" : null }, name));
   const row = (name, text, { score, log_prob }) => {
     const numbers = [score, log_prob].map((x) => el("td", { class: "number" }, number(x)));
-    const words = text.some((part) => part !== "") ? text : ["(nothing)"];
+    const words = text.some((part) => part !== "") ? text : ["(empty)"];
     return el("tr", {}, el("th", { scope: "row" }, name), el("td", { lang: model.target_language }, words), numbers);
   };
-  const rows = [row("all heads", before, run), now && row(`${now.request.off.length} off`, after, now)];
+  const rows = [row("all heads", before, run), now && row(`${now.request.off.length} ${now.request.off.length === 1 ? "head" : "heads"} off`, after, now)];
   return el("table", {}, el("thead", {}, el("tr", {}, el("td"), names)), el("tbody", {}, rows));
 }
 
 function chipsOf(off, change) {
-  const chips = off.map((one, i) =>
-    button(`${headName(asPlace(one))} ×`, () => change(off.filter((_, j) => j !== i)), {
+  const chips = off.map((head, i) =>
+    button(`${headName(asPlace(head))} ×`, () => change(off.filter((_, j) => j !== i)), {
       class: "token",
-      "aria-label": `Switch ${longHeadName(asPlace(one))} on again`,
-      "data-key": `chip ${one.join(" ")}`,
+      "aria-label": `Switch on ${longHeadName(asPlace(head))}`,
+      "data-key": `chip ${head.join(" ")}`,
     }),
   );
-  const all = button("all on again", () => change([]), { "data-key": "all on", class: "token" });
+  const all = button("switch all on", () => change([]), { "data-key": "all on", class: "token" });
   return el("div", { class: "tokens", role: "group", "aria-label": "Heads that are off" }, el("span", {}, "off:"), chips, all);
 }
 
 function verdict(state, off, now) {
-  if (!off.length) return "Every head is at work.";
-  if (!now) return ""; // the status says why
+  if (!off.length) return "All heads are on.";
+  if (!now) return ""; // the status shows the problem
   const difference = now.log_prob - state.run.log_prob;
   const change = `log P ${difference < 0 ? "falls" : "rises"} by ${number(Math.abs(difference))}`;
   return now.target.text === state.run.target.text
-    ? `The same translation; its ${change}.`
-    : `Another translation: its ${change} against the first one's. Words that differ are marked.`;
+    ? `The translation stays the same; its ${change}.`
+    : `The translation changes; its ${change} compared with the first one. Differing words are marked.`;
 }
 
 // One head large, and its measures -------------------------------------------------------------------------------------
 
 const MEASURES = [
-  ["previous", "token before"],
+  ["previous", "previous token"],
   ["same", "same token"],
-  ["next", "token after"],
+  ["next", "next token"],
   ["first", "first token"],
-  ["end", "end of sentence"],
+  ["end", "end token"],
   ["punctuation", "punctuation"],
   ["rare", "rare words"],
-  ["peak", "its largest weight"],
+  ["peak", "largest weight"],
 ];
 const PLURAL = new Set(["punctuation", "rare"]);
-const CROSS = { previous: "one place before", same: "same place", next: "one place after" };
+const CROSS = { previous: "position before", same: "same position", next: "position after" };
 
 function drawOne(body, state) {
   const { rows, columns } = state.tokens();
@@ -220,7 +220,7 @@ function drawOne(body, state) {
   drawMeasures(right, place, roleOf(state.run, place), columns.length);
 }
 
-/** What the run says of a head, as bars and in words. */
+/** A head's measures in this run, as bars and in words. */
 function drawMeasures(root, place, { label, measures }, keys) {
   root.append(el("h4", {}, label ? `${longHeadName(place)}: ${label}` : longHeadName(place)));
   const known = MEASURES.filter(([name]) => Number.isFinite(measures[name]));
@@ -235,53 +235,53 @@ function drawMeasures(root, place, { label, measures }, keys) {
 }
 
 const spread = ({ entropy, reach }, keys) =>
-  `Entropy ${number(entropy)} bits (even weights on all ${keys} keys: ${number(Math.log2(keys))}); ` +
+  `Entropy ${number(entropy)} bits (equal weights on all ${keys} keys: ${number(Math.log2(keys))}); ` +
   `mean distance between query and key ${number(reach)} tokens.`;
 
-/** Why the head has its label, or has none. */
+/** Explains the label of a head, or why it has none. */
 function described(label, names, measures) {
   if (label === "alignment")
-    return `Each query gives ${percent(measures.peak)} on average to one source word: the head aligns the two sentences.`;
-  if (label) return `At least half of its weight falls on one kind of place, so it is called “${label}”.`;
+    return `On average each query gives ${percent(measures.peak)} of its weight to a single source word: the head aligns the two sentences.`;
+  if (label) return `At least half of its weight falls on one kind of token, so it is labelled “${label}”.`;
   const [[name, words]] = names.filter(([name]) => name !== "peak").sort(([a], [b]) => measures[b] - measures[a]);
   const where = PLURAL.has(name) ? words : `the ${words}`;
-  return `No kind of place takes half of its weight; the most, ${percent(measures[name])}, falls on ${where}.`;
+  return `No kind of token receives half of its weight. The largest share, ${percent(measures[name])}, falls on ${where}.`;
 }
 
-// Every head off by itself ---------------------------------------------------------------------------------------------
+// Each head off in turn ---------------------------------------------------------------------------------------------
 
-const SHOWN = 8;
+const MAX_RANKED = 8;
 
 function drawRanking(body, state, settings, each, redraw) {
   const ask = () => {
     if (each.isBusy) return;
-    each.ask(() => state.source.heads(state.run), (answer) => {
-      settings.each = answer;
+    each.send(() => state.source.heads(state.run), (response) => {
+      settings.each = response;
       redraw();
     });
   };
-  const answer = settings.each;
-  const result = el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, answer ? summary(state, answer) : "");
-  const start = button("Switch off every head by itself", ask, { id: "heads-rank", "data-key": "rank" });
+  const ablations = settings.each;
+  const result = el("span", { class: "note", "aria-live": "polite", id: "heads-ranking" }, ablations ? summary(state, ablations) : "");
+  const start = button("Switch off each head in turn", ask, { id: "heads-rank", "data-key": "rank" });
   body.append(el("div", { class: "controls" }, start, each.status, result));
-  if (!answer) return;
-  const drops = answer.map((one) => ({ ...one, drop: state.run.log_prob - one.log_prob_of_original }));
+  if (!ablations) return;
+  const drops = ablations.map((head) => ({ ...head, drop: state.run.log_prob - head.log_prob_of_original }));
   const largest = Math.max(...drops.map(({ drop }) => Math.abs(drop)));
   const grids = ATTENTIONS.map(() => el("div"));
-  body.append(el("div", { class: "side-by-side rankings" }, grids), el("h4", {}, "The heads that this translation needs most"));
+  body.append(el("div", { class: "side-by-side rankings" }, grids), el("h4", {}, "The most important heads for this translation"));
   ATTENTIONS.forEach(({ stack, kind, name }, i) => drawGrid(grids[i], state, drops, { stack, kind }, name, largest));
   drawNeeded(body, state, drops, largest);
-  body.append(el("p", { class: "note" }, "* Without this head another translation is found. To be quick, these searches have one beam, with and without the head."));
+  body.append(el("p", { class: "note" }, "* Without this head the translation changes. For speed these searches use one beam, with and without the head."));
 }
 
-/** The heads without which log P falls most; choosing one goes to it. */
+/** The heads without which log P falls most, as buttons that choose them. */
 function drawNeeded(body, state, drops, largest) {
-  const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, SHOWN);
-  const items = ranked.map((one) => ({
-    name: headName(one),
-    value: one.drop,
-    colour: one.stack,
-    text: `${number(one.drop)}${one.changed ? " *" : ""}`,
+  const ranked = [...drops].sort((a, b) => b.drop - a.drop).slice(0, MAX_RANKED);
+  const items = ranked.map((head) => ({
+    name: headName(head),
+    value: head.drop,
+    colour: head.stack,
+    text: `${number(head.drop)}${head.changed ? " *" : ""}`,
   }));
   bars(body, items, { largest, label: "fall of log P", onSelect: (i) => state.select({ ...place(ranked[i]), token: null }) });
 }
@@ -291,7 +291,7 @@ const place = ({ stack, kind, layer, head }) => ({ stack, kind, layer, head });
 function drawGrid(root, state, drops, { stack, kind }, name, largest) {
   const { layers, heads } = state.size(stack);
   const data = new Float32Array(layers * heads);
-  for (const one of drops) if (one.stack === stack && one.kind === kind) data[one.layer * heads + one.head] = one.drop;
+  for (const drop of drops) if (drop.stack === stack && drop.kind === kind) data[drop.layer * heads + drop.head] = drop.drop;
   const named = (n, word) => Array.from({ length: n }, (_, i) => ({ text: `${word}${i + 1}` }));
   root.append(el("h4", {}, name));
   heatmap(root, new Tensor([layers, heads], data), {
@@ -308,11 +308,11 @@ function drawGrid(root, state, drops, { stack, kind }, name, largest) {
   });
 }
 
-function summary(state, answer) {
-  const changed = answer.filter(({ changed }) => changed).length;
-  const worst = answer.reduce((a, b) => (b.log_prob_of_original < a.log_prob_of_original ? b : a));
+function summary(state, ablations) {
+  const changed = ablations.filter(({ changed }) => changed).length;
+  const worst = ablations.reduce((a, b) => (b.log_prob_of_original < a.log_prob_of_original ? b : a));
   return (
-    `Without ${headName(worst)} log P falls most, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. ` +
-    `${changed} of ${answer.length} heads change what is translated with one beam.`
+    `Log P falls most without ${headName(worst)}, from ${number(state.run.log_prob)} to ${number(worst.log_prob_of_original)}. ` +
+    `Without ${changed} of the ${ablations.length} heads, the translation with one beam changes.`
   );
 }

@@ -1,105 +1,106 @@
-// Chapter 4: what tells the model where a word stands (section 3.5).
-import { asked } from "../lib/asked.js";
+// Chapter 4: positional encodings (section 3.5).
+import { latestRequest } from "../lib/requests.js";
 import { bars, lineChart } from "../lib/charts.js";
 import { button, choice, slider, tokenRow } from "../lib/controls.js";
 import { count, el, formula, number, prose } from "../lib/dom.js";
 import { figure, keepFocus } from "../lib/figure.js";
-import { measured } from "../lib/measured.js";
+import { findingsSection } from "../lib/findings-section.js";
 import { heatmap } from "../lib/heatmap.js";
 import { columnsOf, fitError, frequencies, rotationError, sinusoids, turn } from "../lib/positions.js";
 import { norm, Tensor, timesTransposed } from "../lib/tensors.js";
 
-export default { id: "positions", number: 4, title: "Where a word stands", paper: "section 3.5", render };
+export default { id: "positions", number: 4, title: "Positional encoding", paper: "section 3.5", render };
 
 const TEXT = String.raw`
-<p>Attention is a set operation: shuffle the words, and every output is the same, only shuffled too. “The dog bites the man” and “the
-  man bites the dog” would be one sentence. So before the first layer each token gets a vector added that says where it stands.
-  The paper's has no parameters. Its components come in pairs, a sine and a cosine of one frequency, and the frequencies fall from one
-  radian per word to about a ten-thousandth:</p>
+<p>Attention ignores the order of the words. If you shuffle them, the outputs are the same vectors, only shuffled: “the dog bites
+  the man” and “the man bites the dog” would look alike. So before the first layer the model adds a vector to each token that encodes
+  its position. In the paper this vector has no parameters. Its components come in pairs, a sine and a cosine of the same frequency, and
+  the frequencies fall from one radian per position to about a ten-thousandth:</p>
 \[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
-<p>It is <em>added</em>, not put beside the embedding: one vector has to carry both, and the layers learn to keep them apart. The paper
-  multiplies embeddings by \(\sqrt{d}\) first, which brings both to lengths of one order. Choose a token to see the two and their sum.</p>`;
+<p>The vector is <em>added</em> to the embedding, not appended to it. One vector carries both, and the layers learn to tell them apart.
+  The paper multiplies the embeddings by \(\sqrt{d}\) first, which gives both vectors lengths of the same order. Choose a token to see
+  the two vectors and their sum.</p>`;
 
 const CLOCKS = String.raw`
-<p>Why sines? Look at each pair as the hand of a clock. The first goes round in six words, the last would take sixty thousand; together
-  they tell the position as hours, minutes and seconds tell the time. And to go \(k\) words further is to turn each hand by an angle that
-  depends on \(k\) alone, not on where you are:</p>
+<p>Why sines? Think of each pair as the hand of a clock. The first hand needs about six positions for a full turn, the last one about
+  sixty thousand. Together they tell the position, as the hands for hours, minutes and seconds tell the time. A move by \(k\) positions
+  turns each hand by an angle that depends only on \(k\), not on where you start:</p>
 \[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt]
   M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
-<p>So “three words back” is one and the same linear map everywhere in the sentence, and linear maps are what a layer's matrices can
-  learn. Move the shift \(k\), then the position: the angle between the hands stays.</p>`;
+<p>So “three words back” is the same linear map everywhere in the sentence, and the matrices of a layer can learn linear maps. Move the
+  shift \(k\), then the position: the angle between the hands stays the same.</p>`;
 
 const LEARNED = String.raw`
-<p>This checkpoint has learned its positions instead, a table of parameters as in Table 3, row (E). Nothing makes such a table turn like
-  clocks; whether one matrix \(M_k\) shifts it by \(k\) is a question that can be asked. Below such a matrix is fitted to the even
-  positions by least squares and tried on the odd ones, for the learned table and, in the same way, for the paper's sinusoids.</p>`;
+<p>This checkpoint uses learned positions instead, a table of parameters as in Table 3, row (E). Nothing forces such a table to turn like
+  a clock, but you can test whether a single matrix \(M_k\) shifts it by \(k\). Below, such a matrix is fitted to the even positions by
+  least squares and tested on the odd ones, for the learned table and for the paper's sinusoids.</p>`;
 
 const SIMILARITY = String.raw`
-<p>Positions compare by their dot product, the same operation that attention uses. For sinusoids it depends on the distance only,
-  \(PE_p \cdot PE_q = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, moved along. Neighbours are alike, and
-  far words are told apart.</p>`;
+<p>Positions are compared by their dot product, the operation that attention uses. For sinusoids it depends only on the distance,
+  \(PE_p \cdot PE_q = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, shifted. Neighbouring positions are similar,
+  and distant ones differ.</p>`;
 
 const BEYOND = String.raw`
-<p>A formula has a value at every position, so the authors hoped that it would carry over to sentences longer than any in training. Having a value
-  is not the same as being understood, though. Here the sentence and its translation are repeated, twice, three times, up to eight, and the
-  model says how probable it finds the translation.</p>`;
+<p>A formula has a value at every position, so the authors hoped that the model would also handle sentences longer than those in training.
+  But a model may not know what to do with a position that it has never seen. Here the sentence and its translation are repeated up to
+  eight times, and the model computes the probability of each token of the translation.</p>`;
 
-const SHOWN = 128; // positions, where the model has no table to show
-const FACES = 8; // clocks
+const PAPER_POSITIONS = 128; // shown if the model has no table
+const MAX_FACES = 8; // clocks
 
 function render(root, state) {
   const settings = { token: 1, stack: "encoder", row: 40, shift: 3, position: 5, pair: 0, measure: "dot product" };
-  const beyond = { answer: null, question: asked({ delay: 0 }) };
+  const beyond = { response: null, request: latestRequest({ delay: 0 }) };
   state.on("run", () => {
     Object.assign(settings, { token: 1, stack: "encoder" });
-    beyond.answer = null;
-    beyond.question.drop();
+    beyond.response = null;
+    beyond.request.cancel();
   });
   root.append(prose(TEXT));
   figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
-    caption: "Orange is negative, blue positive. In the large map each row is what is added at one position." });
+    caption: "Orange is negative, blue is positive. Each row of the large map is the vector that is added at one position." });
   const aboutShift = el("div");
   root.append(aboutShift);
   state.on("model", () => aboutShift.replaceChildren(...(kindOf(state) === "learned"
     ? [el("h3", {}, "Is a shift a rotation?"), prose(LEARNED)] : [el("h3", {}, "A shift is a rotation"), prose(CLOCKS)])));
   figure(root, state, { wide: true,
     draw: (body) => (kindOf(state) === "learned" ? drawFit(body, state) : drawClocks(body, state, settings)) });
-  root.append(el("h3", {}, "What is near, what is far"), prose(SIMILARITY));
+  root.append(el("h3", {}, "The similarity of positions"), prose(SIMILARITY));
   figure(root, state, { wide: true, draw: (body) => drawSimilarity(body, state, settings),
-    caption: "Choose a row of the map: the chart shows it as a curve." });
-  root.append(el("h3", {}, "Beyond the lengths it knows"), prose(BEYOND));
+    caption: "Choose a row of the map to show it as a curve in the chart." });
+  root.append(el("h3", {}, "Longer than in training"), prose(BEYOND));
   const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
-    caption: "Mean log-probability of a token, teacher-forced. To say the same thing eight times is strange in itself, so a fall is not "
-      + "the positions' fault alone. The dashed line, where it is in reach, is the longest translation in training." });
-  measured(root, "length");
+    caption: "Mean log-probability of a token with teacher forcing. A text that repeats itself eight times is unusual in itself, so the "
+      + "positions are not the only cause of a fall. The dashed line, if in range, marks the longest translation in training." });
+  findingsSection(root, "length");
 }
 
 const kindOf = (state) => state.model.config.position_encoding;
 
-/** What the model adds at each position [P, D]; where it adds nothing, the paper's. */
+/** The model's table of positions [P, D], or the paper's if the model has none. */
 function table(state) {
   const { d_model } = state.model.config;
-  return kindOf(state) === "none" ? sinusoids(SHOWN, d_model) : state.modelTensors.get("positions");
+  return kindOf(state) === "none" ? sinusoids(PAPER_POSITIONS, d_model) : state.modelTensors.get("positions");
 }
 
 const isConcatenated = (state) => kindOf(state) !== "none" && state.model.config.position_layout === "concatenated";
 
-/** Where what is shown is not this model's, or not in the paper's order. */
+/** A note if the table is not this model's, or not in the paper's order. */
 function noteOf(state) {
-  const text = kindOf(state) === "none" ? "This checkpoint adds no positions; these are the paper's, at its width."
-    : isConcatenated(state) ? "This checkpoint keeps all sines in the first half and all cosines in the second." : null;
+  const text = kindOf(state) === "none" ? "This checkpoint adds no positions. The figures show the paper's, with the width of this model."
+    : isConcatenated(state) ? "This checkpoint stores all sines in the first half and all cosines in the second." : null;
   return text ? el("p", { class: "note" }, text) : "";
 }
 
-const NONE = "This checkpoint adds nothing: all that it can know of the order comes through the decoder's mask.";
+const NONE = "This checkpoint adds no positions. It can learn about the order of the words only from the decoder's mask.";
 
-// What is added -------------------------------------------------------------------------------------------------------
+// The sum -------------------------------------------------------------------------------------------------------
 
 function drawSum(body, state, settings) {
   const [place, angle] = [el("div"), el("p", { class: "note", id: "position-angle", "aria-live": "polite" })];
-  const stacks = [["encoder", "the encoder"], ["decoder", "the decoder"]];
-  const picker = choice({ name: "what enters", options: stacks, value: settings.stack, onChange: (stack) => {
+  const stacks = [["encoder", "encoder"], ["decoder", "decoder"]];
+  const picker = choice({ name: "input of", options: stacks, value: settings.stack, onChange: (stack) => {
     Object.assign(settings, { stack, token: 0 });
     show();
   } });
@@ -115,18 +116,18 @@ function drawSum(body, state, settings) {
   });
   show();
   body.append(el("h4", {}, `All positions: ${table(state).shape.join(" × ")}`), noteOf(state));
-  const map = heatmap(body, table(state), { scale: "signed", label: "Position encoding", rowName: "position", columnName: "component" });
+  const map = heatmap(body, table(state), { scale: "signed", label: "Positional encoding", rowName: "position", columnName: "component" });
   map.id = "position-table";
 }
 
-/** Three rows, embedding, position and their sum, of one token. */
+/** The embedding, the position and their sum for one token. */
 function parts(state, { stack, token }) {
   const { d_model } = state.model.config;
   const row = (name) => state.tensors.get(`${stack}.${name}`)?.part(token).data ?? new Float32Array(d_model);
   return { embedding: row("embedding"), position: row("positions"), sum: row("input") };
 }
 
-/** Adds the three vectors and their lengths, and returns these in a sentence. */
+/** Adds the three vectors and their lengths to `root`; returns a sentence about their lengths. */
 function showSum(root, { embedding, position, sum }) {
   const stacked = new Tensor([3, sum.length], Float32Array.from([...embedding, ...position, ...sum]));
   const names = ["embedding", "+ position", "= input"];
@@ -143,12 +144,12 @@ function showSum(root, { embedding, position, sum }) {
 
 function angleText(embedding, position, [first, second, sum]) {
   if (!second) return NONE;
-  if (!first) return "This token has no embedding of its own, it is zero: what enters is the position alone.";
+  if (!first) return "The embedding of this token is zero, so its input is the position alone.";
   const cosine = embedding.reduce((total, x, c) => total + x * position[c], 0) / (first * second);
   const angle = Math.round((Math.acos(cosine) * 180) / Math.PI);
-  const result = `Lengths ${number(first)} and ${number(second)} at an angle of ${angle}° give ${number(sum)}.`;
+  const result = `Vectors of length ${number(first)} and ${number(second)} at an angle of ${angle}° have a sum of length ${number(sum)}.`;
   const isNearlyRight = Math.abs(cosine) < 0.25;
-  return isNearlyRight ? `${result} Nearly a right angle, as between most vectors of so many dimensions: neither hides the other.` : result;
+  return isNearlyRight ? `${result} This is nearly a right angle, as between most vectors with so many components, so neither hides the other.` : result;
 }
 
 // The rotation --------------------------------------------------------------------------------------------------------
@@ -182,12 +183,12 @@ function drawClocks(body, state, settings) {
     result.dataset.error = error;
   };
   const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
-    " the pair k words further; between them the angle that the matrix turns by.");
+    " the pair k positions further; between them the angle of the rotation. The period is the number of positions for a full turn.");
   body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, numbers);
   show();
 }
 
-/** Moves a slider from outside. */
+/** Sets the value of a slider. */
 function set(control, value, max = null) {
   const input = control.querySelector("input");
   if (max !== null) input.max = max;
@@ -195,10 +196,10 @@ function set(control, value, max = null) {
   control.querySelector("output").textContent = count(value);
 }
 
-/** Some pairs from the fastest to the slowest, and the chosen one in the place of the nearest. */
+/** A selection of pairs from the fastest to the slowest; the chosen one replaces the nearest. */
 function facesOf(pairs, chosen) {
-  const faces = Math.min(FACES, pairs);
-  // More of the fast ones, where there is something to see.
+  const faces = Math.min(MAX_FACES, pairs);
+  // More fast pairs than slow ones, because they move visibly.
   const spread = Array.from({ length: faces }, (_, j) => Math.round((pairs - 1) * (j / Math.max(1, faces - 1)) ** 1.6));
   const nearest = spread.reduce((best, i, j) => (Math.abs(i - chosen) < Math.abs(spread[best] - chosen) ? j : best), 0);
   return spread.map((i, j) => (j === nearest ? chosen : i));
@@ -207,15 +208,15 @@ function facesOf(pairs, chosen) {
 const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
 function clock(i, { omegas, shift, pair, ...view }, onSelect) {
-  const [period, turned] = [`${number((2 * Math.PI) / omegas[i], 2)} words`, degrees(shift * omegas[i])];
+  const [period, turned] = [`period ${number((2 * Math.PI) / omegas[i], 2)}`, degrees(shift * omegas[i])];
   const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
-    "aria-label": `pair ${i}: once round in ${period}, turned by ${turned}` });
+    "aria-label": `pair ${i}: ${period}, turned by ${turned}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
   chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
   return chip;
 }
 
-/** A clock's face: the sine goes right and the cosine up, so that the hand starts at twelve and goes round as hands do. */
+/** A clock's face: the sine points right and the cosine up, so the hand starts at twelve and turns clockwise. */
 function face(i, { rows, omegas, columns, position, shift }) {
   const { d3 } = window;
   const [sine, cosine] = columns(i);
@@ -231,7 +232,7 @@ function face(i, { rows, omegas, columns, position, shift }) {
   return svg.node();
 }
 
-/** One block of M_k, with the numbers of a position. */
+/** A block of M_k, applied to the pair at a position. */
 function blockOf({ rows, omegas, columns, position, shift, pair }) {
   const at = (p) => columns(pair).map((column) => rows.at(p, column));
   const [c, s] = [Math.cos(shift * omegas[pair]), Math.sin(shift * omegas[pair])];
@@ -242,13 +243,13 @@ function blockOf({ rows, omegas, columns, position, shift, pair }) {
   const expected = at(position + shift).map((x) => number(x, 4));
   return [el("h4", {}, `The block of pair ${pair}, at position ${position}`),
     el("div", { class: "scroller" }, formula(`${matrix([c, s], [-s, c])} ${vector(at(position))} = ${vector(turned)}`, true)),
-    el("p", { class: "note" }, `In the table, position ${position + shift} has (${expected.join(", ")}).`)];
+    el("p", { class: "note" }, `The table has (${expected.join(", ")}) at position ${position + shift}.`)];
 }
 
 function errorText({ rows, shift }, error) {
-  const result = `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the one ${shift} further. The largest `
-    + `error in any of their ${count(rows.shape[1])} components is ${number(error, 2)}`;
-  return error < 1e-4 ? `${result}: rounding.` : `${result}.`;
+  const result = `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the position ${shift} further. The `
+    + `largest error in any of the ${count(rows.shape[1])} components is ${number(error, 2)}`;
+  return error < 1e-4 ? `${result}, a rounding error.` : `${result}.`;
 }
 
 // Learned positions ---------------------------------------------------------------------------------------------------
@@ -259,15 +260,15 @@ function drawFit(body, state) {
   const learned = table(state);
   const computed = sinusoids(...learned.shape);
   const shifts = SHIFTS.filter((k) => k < learned.shape[0] / 2);
-  if (!shifts.length) return body.append(el("p", {}, "This table has too few positions to ask."));
+  if (!shifts.length) return body.append(el("p", {}, "This table has too few positions for this test."));
   const points = (rows) => shifts.map((k) => [k, fitError(rows, k)]);
-  const [own, papers] = [points(learned), points(computed)];
-  lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...own.map(([, error]) => error))],
-    series: [{ name: "this model's table", colour: "key", points: own },
-      { name: "the paper's sinusoids", colour: "query", points: papers }] });
-  body.append(el("p", { id: "fit-result", "data-error": own[0][1] },
-    `At k = ${shifts[0]} the fitted matrix misses by ${number(own[0][1], 2)} for the learned table, and by ${number(papers[0][1], 2)} `
-    + "for the sinusoids. 0 is a perfect shift; 1 is no better than the mean of all positions."));
+  const [learnedErrors, paperErrors] = [points(learned), points(computed)];
+  lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...learnedErrors.map(([, error]) => error))],
+    series: [{ name: "this model's table", colour: "key", points: learnedErrors },
+      { name: "the paper's sinusoids", colour: "query", points: paperErrors }] });
+  body.append(el("p", { id: "fit-result", "data-error": learnedErrors[0][1] },
+    `At k = ${shifts[0]} the error of the fitted matrix is ${number(learnedErrors[0][1], 2)} for the learned table and `
+    + `${number(paperErrors[0][1], 2)} for the sinusoids. 0 is a perfect shift; 1 is as bad as the mean of all positions.`));
 }
 
 // Similarity ----------------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ function similarity(rows, measure) {
 
 function drawSimilarity(body, state, settings) {
   const place = el("div");
-  const maps = [[kindOf(state) === "learned" ? "this model's, learned" : "sinusoids", table(state)]];
+  const maps = [[kindOf(state) === "learned" ? "learned, this model" : "sinusoids", table(state)]];
   if (kindOf(state) === "learned") maps.push(["the paper's sinusoids", sinusoids(...table(state).shape)]);
   settings.row = Math.min(settings.row, table(state).shape[0] - 1);
   const measures = [["dot product", "dot product"], ["cosine", "cosine"]];
@@ -303,7 +304,7 @@ function showSimilarity(root, maps, settings) {
   root.append(boxes);
   const chart = boxes.lastChild;
   const curve = () => {
-    chart.replaceChildren(el("h4", {}, `Position ${settings.row} and the others`));
+    chart.replaceChildren(el("h4", {}, `Position ${settings.row} compared with all positions`));
     const points = (map) => [...map.part(settings.row).data].map((x, q) => [q, x]);
     const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: points(map) }));
     lineChart(chart, { x: "position", y: settings.measure, height: 320, series, read: (x) => {
@@ -323,19 +324,19 @@ function showSimilarity(root, maps, settings) {
   curve();
 }
 
-// Beyond --------------------------------------------------------------------------------------------------------------
+// Longer than in training --------------------------------------------------------------------------------------------------------------
 
 function drawBeyond(body, state, beyond, redraw) {
-  const { answer, question } = beyond;
-  if (answer) return showBeyond(body, answer);
+  const { response, request } = beyond;
+  if (response) return showBeyond(body, response);
   const ask = () => {
-    if (question.isBusy) return;
-    question.ask(() => state.source.beyond(state.run), (answer) => {
-      beyond.answer = answer;
+    if (request.isBusy) return;
+    request.send(() => state.source.beyond(state.run), (newResponse) => {
+      beyond.response = newResponse;
       redraw();
     });
   };
-  body.append(button("Repeat the sentence up to 8 times", ask, { "data-key": "beyond" }), question.status);
+  body.append(button("Repeat the sentence up to 8 times", ask, { "data-key": "beyond" }), request.status);
 }
 
 /** The mean log-probability of a token for each number of copies: [copies, tokens, mean]. */
@@ -356,9 +357,9 @@ function showBeyond(body, { trained_length: trained, points, problem }) {
   const limit = trained && trained <= length * 1.5 ? [line] : [];
   lineChart(body, { x: "tokens of the translation", y: "log-probability", height: 280, series: [
     { name: `each token of ${longest} copies`, colour: "line", points: single },
-    { name: "mean of a whole text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
+    { name: "mean over a text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
   const [[, firstLength, first], [, , last]] = [means[0], means.at(-1)];
   body.append(el("p", { id: "beyond-result", "aria-live": "polite" },
-    `A token has a mean log-probability of ${number(first)} where the sentence stands once (${firstLength} tokens), and of ${number(last)} `
-    + `where it stands ${longest} times (${length} tokens).`));
+    `A token has a mean log-probability of ${number(first)} if the text contains the sentence once (${firstLength} tokens), and of ${number(last)} `
+    + `if it contains the sentence ${longest} times (${length} tokens).`));
 }

@@ -1,11 +1,11 @@
-// LayerNorm on one token; and the lengths of vectors, which chapter 5 is about.
+// Chapter 5: LayerNorm applied to one token, and the lengths of vectors.
 import { el, number, shown } from "../lib/dom.js";
 import { picture, set } from "../lib/svg.js";
 import { norm } from "../lib/tensors.js";
 
 export const mean = (xs) => xs.reduce((a, x) => a + x, 0) / xs.length;
 
-/** The length of each row of [T, D]. */
+/** The length of each row of a tensor [T, D]. */
 export const lengths = (tensor) => Array.from({ length: tensor.shape[0] }, (_, t) => norm(tensor.part(t).data));
 
 const momentsOf = (row) => {
@@ -13,17 +13,17 @@ const momentsOf = (row) => {
   return { mu, sigma: Math.sqrt(mean([...row].map((x) => (x - mu) ** 2))) };
 };
 
-/** A token's vector before the norm, standardised, and (where the model keeps it) after gain and bias. */
+/** A token's vector before the norm, standardised, and (if recorded) after gain and bias. */
 export function drawNorm(body, state, stop, { token }, tokens) {
   const isPre = stop.kind === "output";
   const before = state.tensor(`${stop.place}.${isPre ? "input" : "sum"}`).part(token);
   const { mu, sigma } = momentsOf(before.data);
   const panels = [
     ["before", before],
-    ["less its mean, over its deviation", before.map((x) => (x - mu) / (sigma || 1))],
+    ["standardised", before.map((x) => (x - mu) / (sigma || 1))],
   ];
   if (!isPre) panels.push(["after gain and bias", state.tensor(stop.tensor).part(token)]);
-  body.append(el("h4", {}, `LayerNorm on “${shown(tokens[token])}”${isPre ? ", before the sub-layer sees it" : ""}`));
+  body.append(el("h4", {}, `LayerNorm on “${shown(tokens[token])}”${isPre ? ", before the sub-layer" : ""}`));
   const places = panels.map(() => el("div"));
   const row = el("div", { class: "side-by-side norm-panels" }, places);
   body.append(row);
@@ -32,11 +32,11 @@ export function drawNorm(body, state, stop, { token }, tokens) {
 
 const [LEFT, HEIGHT] = [30, 120];
 
-/** A vector's components as bars, with their mean as a line and one deviation around it as a band. */
+/** A vector's components as bars, their mean as a line, and one standard deviation around it as a band. */
 function normPanel(root, name, tensor) {
   const { mu, sigma } = momentsOf(tensor.data);
   const width = Math.max(200, root.clientWidth || 300);
-  const moments = `${name}: mean ${number(Math.abs(mu) < 1e-6 ? 0 : mu)}, deviation ${number(sigma)}`;
+  const moments = `${name}: mean ${number(Math.abs(mu) < 1e-6 ? 0 : mu)}, standard deviation ${number(sigma)}`;
   const { d3 } = window;
   const largest = tensor.data.reduce((a, x) => Math.max(a, Math.abs(x)), 1e-9);
   const up = d3.scaleLinear([-largest, largest], [HEIGHT - 4, 4]);

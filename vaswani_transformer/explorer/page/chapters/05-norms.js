@@ -1,4 +1,4 @@
-// Chapter 5: the norm after the addition or before the sub-layer, and what it makes of the stream.
+// Chapter 5: the norm after the addition (post-norm) or before the sub-layer (pre-norm), and its effect on the stream.
 import { lineChart } from "../lib/charts.js";
 import { el, formula } from "../lib/dom.js";
 import { box, picture, plus, set, write } from "../lib/svg.js";
@@ -20,14 +20,14 @@ export function drawNorms(body, state) {
       { class: "side-by-side" },
       ["post", "pre"].map((position) => placeOfNorm(position, positions)),
     ),
-    el("h4", {}, "The stream's length in this model"),
+    el("h4", {}, "The length of the stream in this model"),
   );
   const series = ["encoder", "decoder"].flatMap((stack) => streamOf(state, stack, positions[stack]));
   const highest = Math.max(...series.flatMap(({ points }) => points.map(([, y]) => y)));
   lineChart(body, { x: "sub-layers passed", y: "mean length", series, domainY: [0, highest], height: 230 });
 }
 
-/** One of the two places, with a mark where the model has it. */
+/** One of the two variants, with a mark if the model uses it. */
 function placeOfNorm(position, positions) {
   const users = Object.keys(positions).filter((stack) => positions[stack] === position);
   const tag = users.length ? el("span", { class: "tag" }, users.length === 2 ? "this model" : `this model's ${users[0]}`) : null;
@@ -40,22 +40,22 @@ function placeOfNorm(position, positions) {
   );
 }
 
-/** The stream's mean length after each sub-layer, and where a norm follows that of the sum before it. */
+/** The mean length of the stream after each sub-layer; for post-norm also that of the sum before the norm. */
 function streamOf(state, stack, position) {
   const layers = Array.from({ length: state.size(stack).layers }, (_, i) => i);
   const places = layers.flatMap((layer) => KINDS[stack].map((kind) => `${stack}.layers.${layer}.${kind}`));
   const lengthOf = (name) => mean(lengths(state.tensor(name)));
   const after = (name) => places.map((place, i) => [i + 1, lengthOf(`${place}.${name}`)]);
-  const stream = { name: `${stack}: the stream`, colour: stack, points: [[0, lengthOf(`${stack}.input`)], ...after("result")] };
+  const stream = { name: `${stack}: stream`, colour: stack, points: [[0, lengthOf(`${stack}.input`)], ...after("result")] };
   if (position === "pre") return [stream];
-  return [stream, { name: `${stack}: the sums before the norms`, colour: stack, dashed: true, points: after("sum") }];
+  return [stream, { name: `${stack}: sum before the norm`, colour: stack, dashed: true, points: after("sum") }];
 }
 
-/** One sub-layer with its norm, from left to right. */
+/** A sub-layer with its norm, from left to right. */
 function diagram(isPre) {
   const label = isPre
-    ? "x goes through LayerNorm and sub-layer, and is added to x"
-    : "x goes through the sub-layer, is added to x, and the sum goes through LayerNorm";
+    ? "x passes through LayerNorm and the sub-layer, and the result is added to x"
+    : "x passes through the sub-layer, the result is added to x, and the sum passes through LayerNorm";
   const svg = picture(380, 110, { class: "path", role: "img", "aria-label": label });
   const end = isPre ? 300 : 190;
   svg.append("path").call(set, { d: "M8 80H372", class: "road", "stroke-width": 4 });

@@ -1,4 +1,4 @@
-// Chapter 5: where the parameters are, as parts within parts that add up to the model.
+// Chapter 5: the parameters of the model as a hierarchy of parts.
 import { bars } from "../lib/charts.js";
 import { button } from "../lib/controls.js";
 import { count, el, percent } from "../lib/dom.js";
@@ -14,7 +14,7 @@ const KINDS = [
 const kindOf = (name) => KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "";
 const sumOf = (part) => (part.parts.length ? part.parts.reduce((sum, child) => sum + sumOf(child), 0) : part.count);
 
-/** A part's name as the page says it: layers are counted from 1. */
+/** The name of a part on the page, where layers are counted from 1. */
 const nameOf = (part, siblings) =>
   /^layer \d+$/.test(part.name) ? `layer ${siblings.filter(({ name }) => /^layer \d+$/.test(name)).indexOf(part) + 1}` : part.name;
 
@@ -33,10 +33,10 @@ export function drawParameters(body, state, settings, change) {
   if (items.length) bars(body, items, { label: "parameters", largest: part.count, onSelect });
   const notes = part.parts.filter(({ note }) => note).map(({ name, note }) => el("p", { class: "note" }, `${name}: ${note}.`));
   const facts = { class: "note", id: "encoder-parameters", "data-sum": sum, "data-count": parameters.count };
-  body.append(...notes, el("p", facts, `Added up from the smallest parts: ${count(sum)}; the model has ${count(parameters.count)}.`));
+  body.append(...notes, el("p", facts, `Sum of the smallest parts: ${count(sum)}. Parameters of the model: ${count(parameters.count)}.`));
 }
 
-/** The part at a list of indices, and the names on the way to it. */
+/** The part at a list of indices, and the names on the path to it. */
 function partAt(parameters, indices) {
   let [part, names] = [parameters, ["the whole model"]];
   for (const index of indices) {
@@ -46,7 +46,7 @@ function partAt(parameters, indices) {
   return [part, names];
 }
 
-/** The way to a part, whose steps lead back, and its count. */
+/** The path to a part as buttons that lead back, and its count. */
 function trail(part, names, parameters, settings, change) {
   const back = (depth) => change({ part: settings.part.slice(0, depth) });
   const steps = names.map((name, depth) =>
@@ -58,9 +58,9 @@ function trail(part, names, parameters, settings, change) {
 }
 
 const ROW = 34;
-const LABEL = "The model's parts within parts, each as wide as it has parameters; the list below says the same in numbers";
+const LABEL = "The parts of the model, each as wide as its number of parameters; the list below has the numbers";
 
-/** Parts within parts, each as wide as it has parameters. */
+/** The hierarchy of parts, each as wide as its number of parameters. */
 function icicle(body, parameters, settings, change) {
   const { d3 } = window;
   const tree = d3.hierarchy(parameters, (part) => part.parts).sum((part) => (part.parts.length ? 0 : part.count));

@@ -1,4 +1,4 @@
-// Chapter 5: one layer of the encoder as a path with stops.
+// Chapter 5: an encoder layer as a path with stops.
 import { bars } from "../lib/charts.js";
 import { button, choice } from "../lib/controls.js";
 import { el, number, shown } from "../lib/dom.js";
@@ -17,7 +17,7 @@ export function layerChoice(state, settings, change) {
   return choice({ name: "layer", value: settings.layer, key: "encoder layer", options, onChange });
 }
 
-/** The stops of a layer: what is there, and its tensor. Where the norm comes first, the sum is what goes on. */
+/** The stops of a layer with their tensors. In pre-norm the sum is already the result of a sub-layer. */
 function stopsOf({ norm_position }, layer) {
   const stops = [{ name: "input", tensor: `encoder.layers.${layer}.self_attn.input`, kind: "stream" }];
   for (const [sublayer, name] of SUBLAYERS) {
@@ -43,7 +43,7 @@ export function drawPath(body, state, settings, change) {
   if (stops[at].kind === (isPre ? "output" : "norm")) drawNorm(body, state, stops[at], settings, tokens);
 }
 
-/** Buttons that go one stop back and one on. */
+/** Buttons for the previous and the next stop. */
 function stepper(stops, at, change) {
   const step = (text, to, name) =>
     button(text, () => stops[to] && change({ stop: to }), {
@@ -55,8 +55,8 @@ function stepper(stops, at, change) {
   return el(
     "span",
     { class: "control" },
-    step("←", at - 1, "one stop back"),
-    step("→", at + 1, "one stop on"),
+    step("←", at - 1, "previous stop"),
+    step("→", at + 1, "next stop"),
     el("output", { id: "encoder-stop" }, `stop ${at + 1} of ${stops.length}: ${stops[at].name}`),
   );
 }
@@ -81,26 +81,26 @@ function drawStop(body, state, stops, at, settings, change) {
   bars(right, items, { label: "length", largest: Math.max(...stops.flatMap((stop) => stop.lengths)), onSelect });
 }
 
-/** What happened on the way to a stop, in a sentence about the chosen token. */
+/** The step before a stop, in a sentence about the chosen token. */
 function story(stops, at, { token }, tokens) {
   const { kind, name, lengths: now } = stops[at];
   const word = `“${shown(tokens[token])}”`;
   const length = (i) => number(stops[i].lengths[token]);
   const before = stops.slice(0, at).findLastIndex((stop) => stop.kind !== "output");
   const sentences = {
-    stream: () => `${word} comes into the layer as a vector of length ${length(at)}; the mean over the tokens is ${number(mean(now))}.`,
-    output: () => `What the ${name} gives for ${word} has length ${length(at)}; what came in has ${length(before)}.`,
-    sum: () => `Added to what came in (${length(before)}), it makes a vector of length ${length(at)} for ${word}.`,
+    stream: () => `${word} enters the layer as a vector of length ${length(at)}; the mean over all tokens is ${number(mean(now))}.`,
+    output: () => `The output of ${name} for ${word} has length ${length(at)}; the vector in the stream has length ${length(before)}.`,
+    sum: () => `The output is added to the stream (length ${length(before)}), which gives ${word} a vector of length ${length(at)}.`,
     norm: () =>
-      `The norm brings ${word} from ${length(at - 1)} to ${length(at)}; ` +
-      `over all tokens the lengths now go from ${number(Math.min(...now))} to ${number(Math.max(...now))}.`,
+      `LayerNorm changes the length of ${word} from ${length(at - 1)} to ${length(at)}; ` +
+      `over all tokens the lengths are now between ${number(Math.min(...now))} and ${number(Math.max(...now))}.`,
   };
   return sentences[kind]();
 }
 
 const [PATH_WIDTH, PATH_HEIGHT, ROAD, BRANCH, START, HALF] = [900, 190, 128, 44, 36, 410];
 
-/** The path as a picture whose stops can be chosen. */
+/** The path as a picture with stops to choose from. */
 function pathOf(stops, at, isPre, change) {
   const svg = picture(PATH_WIDTH, PATH_HEIGHT, { class: "path", role: "group", "aria-label": "The path through the layer" });
   const largest = Math.max(...stops.map((stop) => mean(stop.lengths)));
@@ -118,13 +118,13 @@ const road = (svg, x1, x2, width) => svg.append("line").call(set, { x1, x2, y1: 
 const branch = (svg, d, width = 1.5) => svg.append("path").call(set, { d, class: "branch", "stroke-width": width });
 const boxClass = (name) => (name === "feed-forward" ? "feed-forward" : "attention");
 
-/** The way up from the road at `x`, and down to it at `end`. */
+/** The branch that leaves the road at `x` and joins it at `end`. */
 function bypass(svg, x, end, width) {
   branch(svg, `M${x + 34} ${ROAD} V${BRANCH + 12} q0 -12 12 -12 H${x + 60}`);
   branch(svg, `M${end - 62} ${BRANCH} H${end - 12} q12 0 12 12 V${ROAD - 11}`, width);
 }
 
-/** A sub-layer whose norm stands on the road; gives the places of output, sum and result. */
+/** A sub-layer with its norm on the road; returns the positions of output, sum and result. */
 function postSublayer(svg, x, name, [input, output, sum, result]) {
   const end = x + 240;
   road(svg, x, end, input);
@@ -141,7 +141,7 @@ function postSublayer(svg, x, name, [input, output, sum, result]) {
   ];
 }
 
-/** A sub-layer whose norm is in the branch; gives the places of output and sum. */
+/** A sub-layer with its norm in the branch; returns the positions of output and sum. */
 function preSublayer(svg, x, name, [input, output, sum]) {
   const end = x + 330;
   road(svg, x, end, input);

@@ -1,4 +1,4 @@
-import { asked } from "../lib/asked.js";
+import { latestRequest } from "../lib/requests.js";
 import { bars } from "../lib/charts.js";
 import { lettersOn, weightScale } from "../lib/colours.js";
 import { checkbox, choice, player, tokenRow } from "../lib/controls.js";
@@ -7,43 +7,43 @@ import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
 import { Tensor } from "../lib/tensors.js";
 
-export default { id: "decoder", number: 6, title: "The decoder block", paper: "sections 3.1 and 3.2.3", render };
+export default { id: "decoder", number: 6, title: "The decoder layer", paper: "sections 3.1 and 3.2.3", render };
 
 const MASK = String.raw`
-<p>The decoder writes one token after another, and each token may depend on everything before it: on the sentence, and on what is
-  written already. Its block differs from the encoder's in two things. Its own attention may only look back, and between that and the
-  feed-forward network stands a third sub-layer, which asks the encoder.</p>
-<p>Looking back only is a matter of adding minus infinity. At position \(i\) every score of a position \(j > i\) is masked before the
-  softmax, which turns it into a weight of exactly zero, and what remains is a triangle:</p>
+<p>The decoder writes one token after another. Each token may depend on everything before it: on the sentence, and on the tokens already
+  written. A decoder layer differs from an encoder layer in two ways. Its self-attention may only look back, and between self-attention
+  and the feed-forward network there is a third sub-layer, which attends to the encoder's output.</p>
+<p>The mask adds minus infinity to some scores. At position \(i\) every score of a position \(j > i\) is masked before the softmax, so
+  its weight becomes exactly zero. The remaining weights form a triangle:</p>
 \[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V\]
 \[M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
-<p>Why is that needed? In training the whole right translation is given to the decoder at once, moved one place to the right, so that
-  the answer of position \(i\) is its input at \(i + 1\). Take the mask away, and the answer lies one step to the right of the question.</p>`;
+<p>Why is the mask needed? In training the decoder receives the whole correct translation at once, shifted right by one position, so the
+  token that it must predict at position \(i\) is its input at \(i + 1\). Without the mask it could read the answer there.</p>`;
 
 const ALIGNMENT = String.raw`
-<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. No mask here:
-  the sentence is known from its first to its last word. Nobody told the model which word translates which, but to write the next
-  token it has to look at the right place, and so an alignment of the two sentences appears by itself.</p>`;
+<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. It needs no mask,
+  because the whole sentence is known from the start. Nobody tells the model which word translates which, but to write the next token it
+  has to look at the right place. So it learns an alignment of the two sentences by itself.</p>`;
 
 const FORCING = String.raw`
-<p>To translate, the decoder runs once per token, since its own output is its next input. To train, it runs once: every position is
-  given what the right translation has there, whatever the model would have written itself. This is <em>teacher forcing</em>, and it is
-  the mask that makes it honest: no position can tell that the later ones are there, so that one pass computes just what many would.</p>`;
+<p>To translate, the decoder runs once per token, because its output is its next input. In training it runs only once: each position
+  receives the token of the correct translation, whatever the model would have written itself. This is <em>teacher forcing</em>. The mask
+  makes it valid: no position can see later ones, so a single pass computes the same as many passes would.</p>`;
 
-/** A probability as a percentage, and no zero where there is something. */
+/** A probability as a percentage; small ones are not rounded to zero. */
 const chance = (logProb) => (Math.exp(logProb) < 0.0005 ? "<0.1%" : percent(Math.exp(logProb)));
 const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
 
 function render(root, state) {
-  root.append(el("h3", {}, "Looking back only"), prose(MASK));
+  root.append(el("h3", {}, "The causal mask"), prose(MASK));
   renderMask(root, state);
-  root.append(el("h3", {}, "Looking at the sentence"), prose(ALIGNMENT));
+  root.append(el("h3", {}, "Cross-attention"), prose(ALIGNMENT));
   renderAlignment(root, state);
-  root.append(el("h3", {}, "Many passes or one"), prose(FORCING));
+  root.append(el("h3", {}, "Teacher forcing"), prose(FORCING));
   renderForcing(root, state);
 }
 
-/** Chooses a layer of the decoder, and one of its heads or their mean. */
+/** Chooses a decoder layer, and one of its heads or their mean. */
 function layerAndHead(state, view, onChange) {
   const { layers, heads } = state.size("decoder");
   view.layer = Math.min(view.layer ?? layers - 1, layers - 1);
@@ -56,7 +56,7 @@ function layerAndHead(state, view, onChange) {
     choice({ name: "head", options: [["mean", "mean"], ...numbers(heads)], value: view.head, onChange: (head) => set({ head }) })];
 }
 
-/** The weights [T, S] of the chosen head, or the mean over all heads. */
+/** The weights [T, S] of the chosen head, or their mean over all heads. */
 function weightsOf(tensors, kind, { layer, head }) {
   const all = tensors.get(`decoder.layers.${layer}.${kind}.weights`);
   if (head !== "mean") return all.part(head);
@@ -70,19 +70,19 @@ function weightsOf(tensors, kind, { layer, head }) {
 
 function renderMask(root, state) {
   const view = { causal: true, open: null, layer: null, head: "mean" }; // open: the run without the mask
-  const question = asked();
+  const request = latestRequest();
   state.on("model", () => (view.layer = null));
   state.on("run", () => {
     Object.assign(view, { causal: true, open: null });
-    question.drop();
+    request.cancel();
   });
   const unmask = async () => {
     const run = await state.source.run({ ...state.run.request, causal: false });
     return { run, tensors: await state.source.tensors(run) };
   };
   figure(root, state, { draw, wide: true,
-    caption: "Weights of the decoder's self-attention, and what they are good for: the probability of each right token, with the mask and "
-      + "without it. The translation stays the same; only the decoder is run on it again." });
+    caption: "Weights of the decoder's self-attention, and the probability of each correct token with the mask and without it. "
+      + "The last column is the model's first choice without the mask. The translation stays the same; only the decoder runs on it again." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "leak-sentence", "aria-live": "polite" })];
@@ -92,16 +92,16 @@ function renderMask(root, state) {
     };
     const toggle = (causal) => {
       view.causal = causal;
-      question.drop();
+      request.cancel();
       if (!causal && !view.open) {
-        question.ask(unmask, (open) => {
+        request.send(unmask, (open) => {
           view.open = open;
           redraw();
         });
       } else redraw();
     };
     body.append(el("div", { class: "controls" }, checkbox({ name: "causal mask", value: view.causal, onChange: toggle }),
-      layerAndHead(state, view, redraw)), question.status, place, sentence);
+      layerAndHead(state, view, redraw)), request.status, place, sentence);
     redraw();
   }
 }
@@ -113,15 +113,15 @@ function drawMask(place, sentence, state, view) {
   const isLater = (r, c) => c > r;
   const [map, table] = [el("div", { class: `map-place ${target.tokens.length > 24 ? "many" : ""}` }), el("div", { class: "leak-place" })];
   place.append(el("div", { class: "side-by-side" }, map, table));
-  map.append(el("h4", {}, open ? "Weights, with the future open" : "Weights, the future masked"));
+  map.append(el("h4", {}, open ? "Weights without the mask" : "Weights with the mask"));
   heatmap(map, weights, { rows: target.tokens, columns: target.tokens, label: "Weights of the decoder's self-attention",
     masked: (r, c) => !open && isLater(r, c), marked: isLater, rowName: "at", columnName: "looks at",
-    hint: open ? "Above the diagonal, in the other colour: weights on tokens not yet written." : "Above the diagonal: masked, weight 0." });
+    hint: open ? "Above the diagonal, in the other colour: weights on tokens that are not written yet." : "Above the diagonal: masked, weight 0." });
   table.append(leakTable(state.run, open?.run));
   sentence.textContent = leakSentence(state.run, open?.run, weights);
 }
 
-/** How much of a weight matrix [T, T] lies above its diagonal, and just right of it, as means of the rows. */
+/** The share of a weight matrix [T, T] above the diagonal, and just right of it, averaged over the rows. */
 function futureShares(weights) {
   const [T] = weights.shape;
   let [later, next] = [0, 0];
@@ -133,16 +133,16 @@ function futureShares(weights) {
 }
 
 function leakSentence(run, open, weights) {
-  if (!open) return "With the mask on, no position looks ahead. Take it away and see what becomes of the probabilities.";
+  if (!open) return "With the mask no position looks ahead. Switch it off to see how the probabilities change.";
   const { later, next } = futureShares(weights);
   const looks = `Without the mask ${percent(later)} of the attention goes to tokens that are not written yet, `
-    + `${percent(next)} to the very token that should be predicted. `;
-  const change = `The log P of the same translation goes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
+    + `including ${percent(next)} to the very token that it must predict. `;
+  const change = `Log P of the same translation changes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
   return looks + change + (open.log_prob < run.log_prob
-    ? "It falls, although the answer lies open: this model was trained with the mask, never learnt to use what lies ahead, and is "
-      + "misled by it. Trained without the mask it would learn little more than to copy its next input, and find nothing to copy when it must "
-      + "write by itself."
-    : "It rises: the model uses what lies ahead, which it will not have when it must write by itself.");
+    ? "It falls, although the model can see the answer: it was trained with the mask, never learned to use later tokens, and is "
+      + "misled by them. A model trained without the mask would learn little more than to copy its next input, and would have nothing "
+      + "to copy when it translates."
+    : "It rises: the model uses later tokens, which do not exist yet when it translates.");
 }
 
 function leakTable(run, open) {
@@ -157,12 +157,12 @@ function leakTable(run, open) {
     return el("tr", { "data-position": t, "data-log-prob": run.log_probs[t], "data-open": open ? open.log_probs[t] : null },
       el("th", { scope: "row" }, shown(token)), share(run.log_probs[t], "with"),
       open ? share(open.log_probs[t], "without") : el("td", { class: "share" }, "–"),
-      el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "the same" : "–"));
+      el("td", {}, isOther ? `“${shown(first)}” ${chance(first.log_prob)}` : open ? "same" : "–"));
   });
   return el("div", { class: "scroller", tabindex: rows.length > 16 ? 0 : null, role: "group",
-    "aria-label": "Probability of each right token" },
-    el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Probability of each right token"),
-    el("thead", {}, el("tr", {}, ["right token", "mask on", "mask off", "would write"].map((name) => el("th", { scope: "col" }, name)))),
+    "aria-label": "Probability of each correct token" },
+    el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Probability of each correct token"),
+    el("thead", {}, el("tr", {}, ["correct token", "mask on", "mask off", "first choice"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows)));
 }
 
@@ -173,8 +173,8 @@ function renderAlignment(root, state) {
   state.on("model", () => (view.layer = null));
   state.on("run", () => (view.chosen = null));
   figure(root, state, { draw, wide: true,
-    caption: "Weights of the attention to the encoder. A row belongs to the token that is written there, a column to a token of the "
-      + "sentence. Point at a token, or go to it with the keyboard, to see its partners." });
+    caption: "Weights of the cross-attention. Each row belongs to a token of the translation, each column to a token of the sentence. "
+      + "Point at a token, or move to it with the keyboard, to see the tokens that belong to it." });
 
   function draw(body) {
     const place = el("div");
@@ -207,15 +207,15 @@ function drawAlignment(place, state, view) {
   const light = (chosen) => lightPartners(rows, sentence, weights, paint, chosen, state.run);
 
   const map = el("div");
-  place.append(el("h4", {}, "The sentence"), rows.source, el("h4", {}, "Its translation"), rows.target, sentence, map);
-  heatmap(map, weights, { rows: target.outputs, columns: source.tokens, label: "Alignment: weights of the attention to the encoder",
+  place.append(el("h4", {}, "Sentence"), rows.source, el("h4", {}, "Translation"), rows.target, sentence, map);
+  heatmap(map, weights, { rows: target.outputs, columns: source.tokens, label: "Alignment: weights of the cross-attention",
     rowName: "writing", columnName: "looks at", size: 24,
     onHover: (r) => light(r === null ? view.chosen : { side: "target", index: r }),
     onSelect: (r) => light((view.chosen = { side: "target", index: r })) });
   light(view.chosen);
 }
 
-/** The word whose partner stands farthest from where it would in a translation word by word. */
+/** The word with the largest distance from the diagonal of a word-by-word translation. */
 function farthestFromDiagonal(weights, outputs) {
   const [T, S] = weights.shape;
   let best = { index: 0, distance: -1 };
@@ -227,19 +227,19 @@ function farthestFromDiagonal(weights, outputs) {
   return best.index;
 }
 
-/** Shades the partners of a token by their weights, and says them. */
+/** Shades the tokens that a token attends to, or is attended by, and describes them. */
 function lightPartners(rows, sentence, weights, paint, { side, index }, { source, target }) {
   const [T, S] = weights.shape;
   const isTarget = side === "target";
   const partners = isTarget ? Array.from({ length: S }, (_, s) => weights.at(index, s))
     : Array.from({ length: T }, (_, t) => weights.at(t, index));
-  const [own, others] = isTarget ? [rows.target, rows.source] : [rows.source, rows.target];
-  [...own.children].forEach((chip, i) => {
+  const [chosenRow, partnerRow] = isTarget ? [rows.target, rows.source] : [rows.source, rows.target];
+  [...chosenRow.children].forEach((chip, i) => {
     chip.setAttribute("aria-pressed", String(i === index));
     chip.style.background = "";
     chip.classList.remove("on-light", "on-dark");
   });
-  [...others.children].forEach((chip, i) => {
+  [...partnerRow.children].forEach((chip, i) => {
     const background = paint(partners[i]);
     chip.setAttribute("aria-pressed", "false");
     chip.style.background = background;
@@ -250,17 +250,17 @@ function lightPartners(rows, sentence, weights, paint, { side, index }, { source
   const best = partners.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3)
     .map(([weight, i]) => `“${shown(tokens[i])}” (${percent(weight)})`).join(", ");
   sentence.textContent = isTarget ? `To write “${shown(target.outputs[index])}” the decoder looks at ${best}.`
-    : `“${shown(source.tokens[index])}” is looked at most for ${best}.`;
+    : `The decoder looks at “${shown(source.tokens[index])}” most when it writes ${best}.`;
 }
 
 // Teacher forcing -----------------------------------------------------------------------------------------------------
 
 function renderForcing(root, state) {
   const view = { mode: "generation", position: 0 };
-  state.on("run", () => (view.position = state.run.log_probs.indexOf(Math.min(...state.run.log_probs)))); // where it was least sure
+  state.on("run", () => (view.position = state.run.log_probs.indexOf(Math.min(...state.run.log_probs)))); // the least confident one
   const { redraw } = figure(root, state, { draw, wide: true,
-    caption: "Above each arrow what goes into the decoder, below it what comes out, with its probability. The bars are the model's first "
-      + "choices at the chosen position." });
+    caption: "Above each arrow the decoder's input, below it the output with its probability. The bars show the model's first choices at "
+      + "the chosen position." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "passes", "aria-live": "polite" })];
@@ -276,7 +276,7 @@ function renderForcing(root, state) {
     const last = state.run.target.outputs.length - 1;
     view.position = Math.min(view.position, last);
     body.append(el("div", { class: "controls" },
-      choice({ name: "run", options: [["generation", "generation"], ["forcing", "teacher forcing"]], value: view.mode, onChange: (mode) => {
+      choice({ name: "mode", key: "run", options: [["generation", "generation"], ["forcing", "teacher forcing"]], value: view.mode, onChange: (mode) => {
         view.mode = mode;
         redraw();
       } }),
@@ -292,7 +292,7 @@ function drawForcing(place, sentence, state, view, choose) {
   const { run } = state;
   const isGeneration = view.mode === "generation";
   const passes = isGeneration ? view.position + 1 : 1;
-  const cards = el("div", { class: "positions", role: "group", "aria-label": "positions of the decoder" });
+  const cards = el("div", { class: "positions", role: "group", "aria-label": "Positions of the decoder" });
   run.target.outputs.forEach((token, t) => cards.append(card(run, t, token, isGeneration && t > view.position, t === view.position,
     choose)));
   sentence.textContent = passesSentence(run, passes, isGeneration);
@@ -308,7 +308,7 @@ function card(run, t, token, isFuture, isChosen, choose) {
   const probability = chance(run.log_probs[t]);
   return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t,
     "data-key": `position ${t}`,
-    "data-log-prob": run.log_probs[t], "aria-label": `${t + 1}: in ${shown(run.target.tokens[t])}, out ${shown(token)}, ${probability}`,
+    "data-log-prob": run.log_probs[t], "aria-label": `Position ${t + 1}: input ${shown(run.target.tokens[t])}, output ${shown(token)}, ${probability}`,
       click: () => choose(t) },
   el("span", { class: "in" }, shown(run.target.tokens[t])), el("span", { class: "arrow" }, "↓"),
   el("span", { class: "out" }, shown(token)), el("small", {}, probability));
@@ -316,9 +316,9 @@ function card(run, t, token, isFuture, isChosen, choose) {
 
 function passesSentence(run, passes, isGeneration) {
   const T = run.target.outputs.length;
-  if (isGeneration) return `${passes} ${passes === 1 ? "pass" : "passes"} so far: each one adds a token, which is the next one's input.`;
+  if (isGeneration) return `${passes} ${passes === 1 ? "pass" : "passes"} so far: each pass adds a token, which is the next input.`;
   return `One pass for all ${T} ${T === 1 ? "position" : "positions"}; the loss is their mean of −log p: ${number(-run.log_prob / T)}. `
-    + "In training a person's translation stands here; here it is the model's own, so that the two can be compared.";
+    + "In training these tokens come from a human translation; here they come from the model's own translation, so that you can compare the two modes.";
 }
 
 function drawAlternatives(place, run, t) {
@@ -329,17 +329,17 @@ function drawAlternatives(place, run, t) {
     text: chance(token.log_prob),
     colour: token.id === right.id ? "value" : "query" })), { label: "alternatives", largest: 1 });
   const isFirst = run.alternatives[t][0].id === right.id;
-  place.append(el("p", { class: "note" }, isFirst ? "The first choice is what was written."
-    : "The first choice is not what was written: the beam found a better whole (chapter 9)."));
+  place.append(el("p", { class: "note" }, isFirst ? "The model wrote its first choice."
+    : "The model did not write its first choice: beam search found a better sentence (chapter 9)."));
 }
 
-/** The search ran the decoder token by token; the probabilities of this page come from one pass. They agree. */
+/** Compares the probabilities of the search, token by token, with those of the single pass. */
 function checkOfPasses(run) {
   const candidates = new Map(run.search.steps.flatMap((step) => step.candidates).map((candidate) => [candidate.key, candidate]));
   const path = [];
   for (let at = candidates.get(run.search.finished[0]?.key); at; at = candidates.get(at.parent)) path.unshift(at.log_prob);
   if (path.length !== run.log_probs.length) return "";
   const difference = path.reduce((worst, logProb, t) => Math.max(worst, Math.abs(logProb - run.log_probs[t])), 0);
-  return `The search wrote this token by token, in ${path.length} passes. Largest difference of a log-probability from the single pass: `
-    + `${number(difference, 2)}.`;
+  return `The search wrote this translation token by token, in ${path.length} passes. The largest difference of a log-probability from `
+    + `the single pass is ${number(difference, 2)}.`;
 }

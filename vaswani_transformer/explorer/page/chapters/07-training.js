@@ -2,47 +2,47 @@ import { lineChart } from "../lib/charts.js";
 import { button, checkbox, choice, slider, tokenRow } from "../lib/controls.js";
 import { count, el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
-import { measured } from "../lib/measured.js";
+import { findingsSection } from "../lib/findings-section.js";
 import { Tensor } from "../lib/tensors.js";
 
 export default { id: "training", number: 7, title: "Training", paper: "section 5, equation 3", render };
 
 const SCHEDULE = String.raw`
-<p>At its start a Transformer is easily thrown off course: Adam divides every step by the size of the gradients that it has seen, and
-  it has hardly seen any. The paper begins with tiny steps and lets them grow in proportion to the step's number; after
-  \(\mathit{warmup\_steps}\) of them they shrink with its square root:</p>
-\[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \qquad (3)\]
-<p>The two lines cross at the end of the warm-up, where the rate is highest: \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider
-  models and longer warm-ups have lower peaks.</p>`;
+<p>Large steps at the start can ruin the training of a Transformer: Adam divides each step by a running average of gradient sizes, and at
+  first this average rests on very few gradients. So the paper starts with tiny steps and increases the learning rate linearly for
+  \(\mathit{warmup\_steps}\) steps. After that the rate decreases with the inverse square root of the step number:</p>
+\[\mathit{lrate} = d_{\text{model}}^{-0.5} \cdot \min\!\left(\mathit{step}^{-0.5},\ \mathit{step} \cdot \mathit{warmup\_steps}^{-1.5}\right) \quad (3)\]
+<p>Both terms are equal at the end of the warm-up. There the rate has its maximum,
+  \((d_{\text{model}} \cdot \mathit{warmup\_steps})^{-0.5}\). Wider models and longer warm-ups have lower maxima.</p>`;
 
 const SMOOTHING = String.raw`
-<p>The loss compares the model's distribution with a target. The plain target is certain: the right token has 1, all others have 0, and
-  the loss \(-\log p\) can always fall further by pushing \(p\) closer to 1. Label smoothing takes \(\epsilon_{ls}\) from the right token
-  and spreads it over the rest of the vocabulary:</p>
+<p>The loss compares the model's distribution with a target. The plain target is certain: the correct token has probability 1, all others
+  have 0, and a \(p\) closer to 1 always lowers the loss \(-\log p\). Label smoothing takes \(\epsilon_{ls}\) from the correct token and
+  spreads it over the rest of the vocabulary:</p>
 \[L = -\sum_v q(v) \log p(v)\]
-\[q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is right} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
-<p>So the authors' code has it. Szegedy et al. (2015), whom the paper cites, spread \(\epsilon_{ls}\) over all \(V\) tokens, the right
-  one among them. Either way the best that the model can do is \(p = q\), and being surer than that costs. Perplexity, the exponential of the mean
-  \(-\log p\), gets worse, since it asks for exactly the certainty that was taken away. BLEU only asks which words are chosen, not how
-  surely, and the doubt turns out to make the choice better: in row (D) of Table 3 the model without smoothing has perplexity 4.67 and
-  25.3 BLEU, the one with \(\epsilon_{ls} = 0.1\) has 4.92 and 25.8.</p>`;
+\[q(v) = \begin{cases} 1 - \epsilon_{ls} & v \text{ is correct} \\ \epsilon_{ls} / (V - 1) & \text{otherwise} \end{cases}\]
+<p>This is how the authors' code defines it. Szegedy et al. (2015), whom the paper cites, spread \(\epsilon_{ls}\) over all \(V\) tokens,
+  including the correct one. In both cases the loss is smallest for \(p = q\), and a model that is more certain has a larger loss.
+  Perplexity, the exponential of the mean \(-\log p\), gets worse, because it rewards the certainty that smoothing removes. BLEU depends
+  only on the chosen words, not on their probabilities, and it improves: in row (D) of Table 3 the model without smoothing has
+  perplexity 4.67 and 25.3 BLEU; the base model with \(\epsilon_{ls} = 0.1\) has 4.92 and 25.8.</p>`;
 
 const DROPOUT = String.raw`
-<p>Dropout sets each number of a vector to zero with probability \(P_{drop}\), at random and anew at every step, and divides the rest by
-  \(1 - P_{drop}\), so that each number stays the same on average. The paper has it in three places: on what enters the encoder, on what
-  enters the decoder, and on what every sub-layer gives, before it is added to the stream. Only in training: everything else on this
-  page is computed without it.</p>`;
+<p>Dropout sets each component of a vector to zero with probability \(P_{drop}\), at random in each step, and divides the rest by
+  \(1 - P_{drop}\), so that each component stays the same on average. The paper uses it in three places: on the input of the encoder, on
+  the input of the decoder, and on the output of every sub-layer, before it is added to the stream. Dropout acts only in training;
+  everything else on this page is computed without it.</p>`;
 
 function render(root, state) {
-  root.append(el("h3", {}, "How fast to learn"), prose(SCHEDULE));
+  root.append(el("h3", {}, "The learning rate"), prose(SCHEDULE));
   renderSchedule(root, state);
-  root.append(el("h3", {}, "Never be certain"), prose(SMOOTHING));
+  root.append(el("h3", {}, "Label smoothing"), prose(SMOOTHING));
   renderSmoothing(root, state);
-  root.append(el("h3", {}, "Forgetting on purpose"), prose(DROPOUT));
+  root.append(el("h3", {}, "Dropout"), prose(DROPOUT));
   renderDropout(root, state);
-  root.append(el("h3", {}, "How this model learnt"));
+  root.append(el("h3", {}, "How this model was trained"));
   renderCurve(root, state);
-  measured(root, "table3", "warmup", "optimisers");
+  findingsSection(root, "table3", "warmup", "optimisers");
 }
 
 // The schedule --------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ const PAPER = { d_model: 512, warmup: 4000 };
 /** Equation 3 for step 1, 2, ... */
 const equation3 = (step, d_model, warmup) => d_model ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5);
 
-/** What this checkpoint was trained with: equation 3 times a scale, a fall to 0 at the end, or (Schedule-Free) no fall at all. */
+/** The schedule of this checkpoint: equation 3 times a scale, with an optional cooldown; Schedule-Free has no decay. */
 function recipeRate(step, d_model, training) {
   const { warmup_steps: warmup, learning_rate_scale: scale, cooldown_steps: cooldown, max_steps: last, optimiser } = training;
   const start = training.decay_from ?? warmup;
@@ -61,14 +61,14 @@ function recipeRate(step, d_model, training) {
   return rate * Math.min(1, (start / step) ** 0.5) * (cooldown ? Math.min(1, (last + 1 - step) / cooldown) : 1);
 }
 
-/** Some 200 steps from 1 to `last`, closer together at the beginning. */
+/** About 200 steps from 1 to `last`, denser at the beginning. */
 const stepsTo = (last) => [...new Set(Array.from({ length: 201 }, (_, i) => Math.max(1, Math.round(last * (i / 200) ** 2))))];
 
 function renderSchedule(root, state) {
   const view = { ...PAPER, isLog: false };
   state.on("model", () => Object.assign(view, { d_model: state.model.config.d_model, warmup: PAPER.warmup }));
   figure(root, state, { draw, wide: true, on: ["model", "run"],
-    caption: "The learning rate by step. Dashed: the paper's base model, d_model 512 and 4,000 steps of warm-up." });
+    caption: "The learning rate by step. Dashed: the paper's base model, with d_model 512 and 4,000 warm-up steps." });
 
   function draw(body) {
     const [charts, sentence] = [el("div", { class: "side-by-side" }), el("p", { id: "schedule-peak", "aria-live": "polite" })];
@@ -91,7 +91,7 @@ function renderSchedule(root, state) {
   }
 }
 
-/** To a number that people would choose: 4000, not 4096.2. */
+/** Rounds to a number that people would choose: 4100, not 4096.2. */
 const rounded = (x) => (x >= 1000 ? Math.round(x / 100) * 100 : Math.round(x));
 
 function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
@@ -99,11 +99,11 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   const last = Math.max(20000, 5 * warmup);
   const points = (rate, end) => stepsTo(end).map((step) => [step, rate(step)]);
   const hasRecipe = training?.warmup_steps && training.max_steps;
-  const [own, place] = [el("div"), el("div")];
-  charts.append(own, ...(hasRecipe ? [place] : [])); // both before either is drawn, so that they share the width
-  own.append(el("h4", {}, "Equation 3"));
+  const [plot, place] = [el("div"), el("div")];
+  charts.append(plot, ...(hasRecipe ? [place] : [])); // both are added before either is drawn, so that they share the width
+  plot.append(el("h4", {}, "Equation 3"));
   const peak = equation3(warmup, d_model, warmup);
-  const element = lineChart(own, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
+  const element = lineChart(plot, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
     { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query",
       points: points((step) => equation3(step, d_model, warmup), last) },
     { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup),
@@ -111,11 +111,11 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   marks: [{ x: warmup, y: peak, colour: "query", text: number(peak) }] });
   element.id = "schedule-chart";
   sentence.dataset.peak = peak;
-  sentence.textContent = `With d_model ${count(d_model)} and a warm-up of ${count(warmup)} steps the rate is highest at step `
+  sentence.textContent = `With d_model ${count(d_model)} and ${count(warmup)} warm-up steps, the learning rate has its maximum at step `
     + `${count(warmup)}: ${number(peak)}.`;
   if (!hasRecipe) return;
 
-  place.append(el("h4", {}, `This checkpoint's (${state.model.name})`));
+  place.append(el("h4", {}, `This checkpoint (${state.model.name})`));
   const rate = (step) => recipeRate(step, config.d_model, training);
   const chart = lineChart(place, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
     { name: training.schedule, colour: "value", points: points(rate, training.max_steps) },
@@ -127,33 +127,33 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
 }
 
 function recipeSentence({ warmup_steps, learning_rate_scale, batch_tokens, optimiser, micro_batches }) {
-  const times = learning_rate_scale === 1 ? "" : `, times ${number(learning_rate_scale)}`;
-  const batch = batch_tokens ? ` Batches of about ${count(batch_tokens * (micro_batches ?? 1))} tokens; the paper's have 25,000 on each `
-    + `side.` : "";
+  const scale = learning_rate_scale === 1 ? "" : `, learning rate times ${number(learning_rate_scale)}`;
+  const batch = batch_tokens ? ` Batches of about ${count(batch_tokens * (micro_batches ?? 1))} tokens; the paper's have about 25,000 `
+    + "source and 25,000 target tokens." : "";
   const by = { adam: "Adam", muon: "Muon for the layers' matrices and Adam for the rest", schedule_free: "Schedule-Free AdamW" }[optimiser];
-  return `Warm-up of ${count(warmup_steps)} steps${times}${by ? `, with ${by}` : ""}.${batch}`;
+  return `Warm-up of ${count(warmup_steps)} steps${scale}${by ? `, with ${by}` : ""}.${batch}`;
 }
 
 // Label smoothing -----------------------------------------------------------------------------------------------------
 
-const SHOWN = 6;
+const MAX_TOKENS = 6;
 
-/** q of the right token and of every other one. */
+/** The target probability of the correct token (`on`) and of every other token (`off`). */
 function targetOf(epsilon, type, V) {
   const off = epsilon / (type === "t2t" ? Math.max(1, V - 1) : V);
   return { on: type === "t2t" ? 1 - epsilon : 1 - epsilon + off, off };
 }
 
-/** The entropy of q: the least that the loss can be. */
+/** The entropy of q, which is the minimum of the loss. */
 const leastLoss = ({ on, off }, V) => -on * Math.log(on) - (off ? (V - 1) * off * Math.log(off) : 0);
 
-/** The smoothed loss of a model that gives p to the right token and shares the rest evenly, less the least possible. */
+/** The smoothed loss above its minimum, for a model that gives p to the correct token and shares the rest evenly. */
 function lossAt(p, target, V) {
-  const others = target.off ? (V - 1) * target.off * Math.log((1 - p) / (V - 1)) : 0;
-  return -target.on * Math.log(p) - others - leastLoss(target, V);
+  const rest = target.off ? (V - 1) * target.off * Math.log((1 - p) / (V - 1)) : 0;
+  return -target.on * Math.log(p) - rest - leastLoss(target, V);
 }
 
-/** -sum_v q(v) log p(v), from log p of the right token and the mean of log p over the vocabulary. */
+/** -sum_v q(v) log p(v), from log p of the correct token and the mean of log p over the vocabulary. */
 const smoothedLoss = (logProb, mean, { on, off }, V) => -on * logProb - (off ? off * (V * mean - logProb) : 0);
 
 function renderSmoothing(root, state) {
@@ -164,8 +164,8 @@ function renderSmoothing(root, state) {
   });
   state.on("run", () => (view.position = Math.min(2, state.run.target.outputs.length - 1)));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: target and prediction for the model's first choices; the rest of the vocabulary as one row. Right: what the loss "
-      + "makes of a probability of the right token, if the others share the rest evenly, less the least loss that there is." });
+    caption: "The table shows target and prediction for the model's first choices, and for the rest of the vocabulary in one row. The chart "
+      + "shows the loss above its minimum by the probability of the correct token, if the other tokens share the rest evenly." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "smoothing-sentence", "aria-live": "polite" })];
@@ -175,7 +175,7 @@ function renderSmoothing(root, state) {
     };
     const { outputs } = state.run.target;
     view.position = Math.min(view.position, outputs.length - 1);
-    const tokens = tokenRow({ name: "right token", key: "smoothing", tokens: outputs, value: view.position, onSelect: (position) => {
+    const tokens = tokenRow({ name: "correct token", key: "smoothing", tokens: outputs, value: view.position, onSelect: (position) => {
       view.position = position;
       [...tokens.children].forEach((chip, i) => chip.setAttribute("aria-pressed", String(i === position)));
       redraw();
@@ -186,8 +186,8 @@ function renderSmoothing(root, state) {
     };
     body.append(el("div", { class: "controls" },
       slider({ name: "ε", key: "epsilon", min: 0, max: 0.4, step: 0.01, value: view.epsilon, onChange: change("epsilon") }),
-      choice({ name: "spread over", options: [["t2t", "the others"], ["uniform", "all tokens"]], value: view.type,
-        onChange: change("type") })), el("h4", {}, "The right token"), tokens, place, sentence);
+      choice({ name: "spread over", options: [["t2t", "other tokens"], ["uniform", "all tokens"]], value: view.type,
+        onChange: change("type") })), el("h4", {}, "Correct token"), tokens, place, sentence);
     redraw();
   }
 }
@@ -200,15 +200,15 @@ function drawSmoothing(place, sentence, state, { epsilon, type, position }) {
   const target = targetOf(epsilon, type, V);
   const [left, chart] = [el("div"), el("div")];
   place.append(el("div", { class: "side-by-side" }, left, chart));
-  left.append(el("h4", {}, `Instead of “${shown(right)}” for certain`), targetTable(run, position, V, target));
-  chart.append(el("h4", {}, "Loss against probability"));
+  left.append(el("h4", {}, `Target and prediction for “${shown(right)}”`), targetTable(run, position, V, target));
+  chart.append(el("h4", {}, "Loss by probability"));
   drawLosses(chart, Math.exp(logProb), epsilon, target, V);
   const loss = { plain: -logProb, smoothed: smoothedLoss(logProb, run.mean_log_probs[position], target, V), least: leastLoss(target, V) };
   sentence.textContent = lossSentence(run, model.config, { epsilon, type, on: target.on }, loss);
   Object.assign(sentence.dataset, loss);
 }
 
-/** The curves of the plain and of the smoothed loss, and where this model is on the latter. */
+/** The curves of the plain and the smoothed loss, with this model's position on the smoothed one. */
 function drawLosses(root, p, epsilon, target, V) {
   const plain = targetOf(0, "t2t", V);
   const near = [0.985, 0.99, 0.993, 0.996, 0.998, 0.999, 0.9995, 0.9999];
@@ -216,18 +216,18 @@ function drawLosses(root, p, epsilon, target, V) {
   const points = (q) => grid.map((p) => [p, lossAt(p, q, V)]).filter(([, loss]) => loss <= 3);
   const series = [{ name: "plain", colour: "soft", dashed: true, points: points(plain) },
     { name: `ε = ${number(epsilon)}`, colour: "query", points: points(target) }];
-  const marks = [{ x: target.on, y: 0, colour: "query", text: `best: ${percent(target.on)}` }];
-  const own = lossAt(p, target, V);
-  if (own <= 3) marks.push({ x: p, y: own, colour: "key", text: `this model: ${percent(p)}` });
-  lineChart(root, { x: "probability of the right token", y: "loss above the least", domainX: [0, 1], domainY: [0, 3], height: 270,
+  const marks = [{ x: target.on, y: 0, colour: "query", text: `minimum: ${percent(target.on)}` }];
+  const modelLoss = lossAt(p, target, V);
+  if (modelLoss <= 3) marks.push({ x: p, y: modelLoss, colour: "key", text: `this model: ${percent(p)}` });
+  lineChart(root, { x: "probability of the correct token", y: "loss above its minimum", domainX: [0, 1], domainY: [0, 3], height: 270,
     series, marks });
 }
 
-/** Target and prediction of the right token and of the model's first choices, and of all others together. */
+/** The target and prediction of the correct token, of the model's first choices, and of all other tokens together. */
 function targetTable(run, position, V, { on, off }) {
   const right = run.target.outputs[position];
-  const others = run.alternatives[position].filter(({ id }) => id !== right.id);
-  const tokens = [{ ...right, log_prob: run.log_probs[position] }, ...others].slice(0, Math.min(SHOWN, V));
+  const alternatives = run.alternatives[position].filter(({ id }) => id !== right.id);
+  const tokens = [{ ...right, log_prob: run.log_probs[position] }, ...alternatives].slice(0, Math.min(MAX_TOKENS, V));
   const rest = 1 - tokens.reduce((sum, { log_prob }) => sum + Math.exp(log_prob), 0);
   const bar = (share, name) => {
     const fill = el("span", { class: `bar ${name}` });
@@ -239,22 +239,22 @@ function targetTable(run, position, V, { on, off }) {
     "data-predicted": predicted }, el("th", { scope: "row" }, name), bar(target, "target"), bar(predicted, "predicted"));
   const rows = tokens.map((token, i) => row(i ? shown(token) : `${shown(token)} ✓`, i ? off : on, Math.exp(token.log_prob), !i));
   const left = V - tokens.length;
-  if (left) rows.push(row(`the other ${count(left)}`, off * left, Math.max(0, rest), false));
+  if (left) rows.push(row(`${count(left)} other tokens`, off * left, Math.max(0, rest), false));
   return el("table", { class: "probabilities" }, el("caption", { class: "hidden" }, "Target and prediction"),
-    el("thead", {}, el("tr", {}, ["token", "target q", "the model's p"].map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, ["token", "target q", "model's p"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, rows));
 }
 
 function lossSentence(run, config, { epsilon, type, on }, { plain, smoothed, least }) {
   const surest = Math.exp(Math.max(...run.log_probs));
   const perplexity = Math.exp(-run.log_prob / run.log_probs.length);
-  const isOwn = type === config.label_smoothing_type && epsilon === config.label_smoothing;
-  const above = `${number(smoothed)}, which is ${number(smoothed - least)} above the least that it can be, ${number(least)}`;
-  const own = isOwn ? " (this checkpoint's own settings)" : "";
-  const smooth = epsilon ? `with ε = ${number(epsilon)}${own} it is ${above}` : "with ε = 0 it is the same";
-  const bound = epsilon ? ` A model that gave each right token its ${percent(on)} would have a perplexity of ${number(1 / on)}.` : "";
-  return `The plain loss is ${number(plain)} here; ${smooth}. Of this translation's ${run.log_probs.length} tokens `
-    + `the surest has ${percent(surest)}, and the translation's perplexity is ${number(perplexity)}.${bound}`;
+  const isTrained = type === config.label_smoothing_type && epsilon === config.label_smoothing;
+  const above = `${number(smoothed)}, which is ${number(smoothed - least)} above its minimum of ${number(least)}`;
+  const origin = isTrained ? " (as in this checkpoint's training)" : "";
+  const smooth = epsilon ? `with ε = ${number(epsilon)}${origin} the loss is ${above}` : "with ε = 0 the smoothed loss is the same";
+  const bound = epsilon ? ` A model that gave each correct token ${percent(on)} would have a perplexity of ${number(1 / on)}.` : "";
+  return `The plain loss of this token is ${number(plain)}; ${smooth}. Among the ${run.log_probs.length} tokens of the translation `
+    + `the highest probability is ${percent(surest)}. The perplexity of the translation is ${number(perplexity)}.${bound}`;
 }
 
 // Dropout -------------------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ function renderDropout(root, state) {
   const view = { rate: 0.1, seed: 1 };
   state.on("model", () => (view.rate = state.model.config.dropout));
   figure(root, state, { draw, wide: true, on: ["run"],
-    caption: "Left: Figure 1 with dropout's three places, a sub-layer standing for all. Right: a real vector, and what dropout would "
-      + "make of it." });
+    caption: "The diagram shows the three places of dropout in Figure 1, with one sub-layer for all. The bars show a vector of this model, "
+      + "and the effect of dropout on it." });
 
   function draw(body) {
     const [bars, sentence] = [el("div"), el("p", { class: "note", "aria-live": "polite" })];
@@ -276,7 +276,7 @@ function renderDropout(root, state) {
       onChange: (rate) => {
       view.rate = rate;
       redraw();
-    } }), button("Draw again", () => {
+    } }), button("New sample", () => {
       view.seed += 1;
       redraw();
     }, { "data-key": "draw again" }));
@@ -288,7 +288,7 @@ function renderDropout(root, state) {
 function dropoutDrawing(config) {
   const { encoder_layers: N, decoder_layers: M, dropout } = config;
   const svg = window.d3.create("svg").attr("viewBox", "0 0 350 332").attr("class", "dropout-drawing").attr("role", "img").attr("aria-label",
-    `Dropout after the sum of embedding and position in the encoder and in the decoder, and after each sub-layer; P_drop ${dropout}`);
+    `Dropout after the sum of embedding and position in the encoder and the decoder, and after each sub-layer; P_drop ${dropout}`);
   svg.append("defs").append("marker").attr("id", "drop-tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
     .attr("markerWidth", 6).attr("markerHeight", 6)
     .attr("orient", "auto").append("path").attr("d", "M0 0 8 4 0 8z").attr("class", "tip");
@@ -298,19 +298,19 @@ function dropoutDrawing(config) {
   return el("div", {}, svg.node(), el("p", { class: "note", id: "dropout-places" }, placesOf(config)));
 }
 
-/** Where dropout acts in this model, and how often: the paper's three places, and two that later programs added. */
+/** Where this model has dropout, and how often: in the paper's three places, and in two that later toolkits added. */
 function placesOf({ encoder_layers: N, decoder_layers: M, dropout, attention_dropout, activation_dropout }) {
   const paper = dropout === 0.1 ? ", as in the paper's base model" : "";
-  const places = [[dropout, 2 + 2 * N + 3 * M, "the paper's places", paper],
-    [attention_dropout, N + 2 * M, "the attention weights", ", which the paper does not have"],
-    [activation_dropout, N + M, "the feed-forward networks' inner units", ", which the paper does not have"]].filter(([rate]) => rate);
-  const list = places.map(([rate, n, where, note]) => `${n} times on ${where} with P_drop = ${number(rate)}${note}`);
-  const acts = list.length ? `In this model dropout acts ${list.join("; ")}.` : "This model is configured without dropout.";
-  return `${acts} The way around a sub-layer, the residual connection, never has any.`;
+  const places = [[dropout, 2 + 2 * N + 3 * M, "in the paper's places", paper],
+    [attention_dropout, N + 2 * M, "on the attention weights", ", which the paper does not mention"],
+    [activation_dropout, N + M, "on the inner units of the feed-forward networks", ", which the paper does not mention"]].filter(([rate]) => rate);
+  const list = places.map(([rate, n, where, note]) => `${n} times ${where} with P_drop = ${number(rate)}${note}`);
+  const acts = list.length ? `This model has dropout ${list.join("; ")}.` : "This model has no dropout.";
+  return `${acts} The residual connections never have dropout.`;
 }
 
-/** One stack from the bottom up: embedding, dropout, then a sub-layer with its dropout, its residual connection and its norm. */
-function drawStack(svg, { x, name, number: own, isPre, times }) {
+/** A stack from bottom to top: embedding, dropout, and a sub-layer with its dropout, residual connection and norm. */
+function drawStack(svg, { x, name, number: place, isPre, times }) {
   const arrow = (path) => svg.append("path").attr("d", path).attr("class", "arrow").attr("marker-end", "url(#drop-tip)");
   const text = (words, y, className = "") => svg.append("text").attr("x", x).attr("y", y + 4).attr("text-anchor", "middle")
     .attr("class", className).text(words);
@@ -328,7 +328,7 @@ function drawStack(svg, { x, name, number: own, isPre, times }) {
   text(name, 322, "what");
   box("embedding + positions", embedding, 152, "embedding");
   arrow(`M${x} ${embedding - 14} V${first + 12}`);
-  drop(own, first);
+  drop(place, first);
   arrow(`M${x} ${first - 12} V${(isPre ? 202 : sub) + 14}`);
   if (isPre) {
     box("Norm", 202, 70, "norm");
@@ -350,7 +350,7 @@ function drawStack(svg, { x, name, number: own, isPre, times }) {
   text(times, 12, "what");
 }
 
-/** The output of a sub-layer for one token as bars, and what is left of them under dropout. */
+/** The output of a sub-layer for one token as bars, before and after dropout. */
 function drawDropped(place, sentence, state, { rate, seed }) {
   const output = state.tensor("encoder.layers.0.self_attn.output").part(0);
   const width = Math.min(48, output.shape[0]);
@@ -360,10 +360,10 @@ function drawDropped(place, sentence, state, { rate, seed }) {
   const dropped = new Tensor([width], vector.data.map((x, i) => (isKept[i] ? x / (1 - rate) : 0)), "with dropout");
   const largest = vector.data.reduce((a, x) => Math.max(a, Math.abs(x)), 0) || 1;
   const [step, half] = [12, 90];
-  const height = (x) => Math.max(-half, Math.min(half, (x / largest) * (half / 2))); // room for twice the largest: P_drop up to 0.5
+  const height = (x) => Math.max(-half, Math.min(half, (x / largest) * (half / 2))); // room for twice the largest, so up to P_drop 0.5
   const svg = window.d3.create("svg").attr("viewBox", `0 0 ${width * step} ${2 * half + 2}`).attr("class", "dropped-bars")
     .attr("role", "img")
-    .attr("aria-label", "The vector's numbers as bars, before and after dropout");
+    .attr("aria-label", "The components of a vector as bars, before and after dropout");
   const bar = (x, i, name) => svg.append("rect").attr("x", i * step + 1.5).attr("width", step - 3).attr("class", name)
     .attr("y", half - Math.max(0, height(x))).attr("height", Math.abs(height(x)));
   vector.data.forEach((x, i) => {
@@ -375,10 +375,10 @@ function drawDropped(place, sentence, state, { rate, seed }) {
   const lost = isKept.filter((kept) => !kept).length;
   const element = el("div", { id: "dropped" }, svg.node());
   Object.assign(element, { tensor: dropped, before: vector });
-  place.append(el("h4", {}, `What the encoder's first attention gives for “${shown(state.run.source.tokens[0])}”: the first ${width} of `
-    + `${output.shape[0]} numbers`),
+  place.append(el("h4", {}, `Output of the encoder's first self-attention for “${shown(state.run.source.tokens[0])}”: the first ${width} of `
+    + `${output.shape[0]} components`),
     element);
-  sentence.textContent = `Outlines: the numbers. Filled: after dropout. ${lost} of ${width} are zero this time (×); the others are `
+  sentence.textContent = `Outlines: before dropout. Filled: after dropout. This time ${lost} of ${width} components are zero (×); the rest are `
     + `multiplied by ${number(1 / (1 - rate))}.`;
 }
 
@@ -391,7 +391,7 @@ function renderCurve(root, state) {
 function drawCurve(body, { model }) {
   const { curve, training } = model;
   if (!curve?.length) {
-    body.append(el("p", { id: "no-curve" }, `No losses were recorded with ${model.name}: its files hold the model, not how it got there.`));
+    body.append(el("p", { id: "no-curve" }, `The files of ${model.name} contain no record of the loss during training.`));
     if (training) body.append(trainingFacts(training));
     return;
   }
@@ -412,8 +412,8 @@ function drawCurve(body, { model }) {
       marks: [{ x: step, y: best, colour: "value", text: number(best) }] });
   } else charts.children[1].remove();
   body.append(el("p", { class: "note" },
-    "The training loss is the smoothed one, with dropout; the validation loss is the plain mean of −log p, without it. "
-    + "So one can lie above the other on either side."));
+    "The training loss is smoothed and computed with dropout. The validation loss is the plain mean of −log p without dropout. "
+    + "Either can therefore be the smaller one."));
   if (training) body.append(trainingFacts(training));
 }
 
@@ -422,6 +422,6 @@ function trainingFacts(training) {
     training.training_pairs && `${count(training.training_pairs)} sentence pairs`,
     training.epochs && `${number(training.epochs)} epochs`,
       training.hours && `${number(training.hours)} hours on ${training.device ?? "one machine"}`,
-    training.averaged_steps?.length > 1 && `the last ${training.averaged_steps.length} checkpoints averaged (section 6.1)`].filter(Boolean);
-  return el("p", { id: "training-facts" }, `What is known of its training: ${facts.join(", ")}.`);
+    training.averaged_steps?.length > 1 && `average of the last ${training.averaged_steps.length} checkpoints (section 6.1)`].filter(Boolean);
+  return el("p", { id: "training-facts" }, `Facts about the training: ${facts.join(", ")}.`);
 }

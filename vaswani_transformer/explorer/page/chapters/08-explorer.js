@@ -11,17 +11,18 @@ import { thumbnail } from "../lib/thumbnails.js";
 export default { id: "explorer", number: 8, title: "The attention explorer", paper: "section 4 and Figures 3 to 5", render };
 
 const TEXT = String.raw`
-<p>The paper ends with three pictures of attention: a verb that finds the words that complete it across a long gap, a pronoun that finds
-  the noun it stands for, heads that follow the build of a sentence. Those came from the fifth of six encoder layers of a model trained
-  on millions of sentence pairs. Here are the same pictures from the model on this page, whichever it is: the buttons open a sentence
-  at the head where the effect is strongest, which is not to say that it is strong.</p>
-<p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights, one
-  below 1 sharpens them. And read such pictures with care: a weight says how much of a token's <em>value</em> is mixed in, and
-  above the first layer that value has already taken in much of its neighbours. It is where a head looks, not yet why the model says what it says.</p>`;
+<p>The paper ends with three figures of attention: a verb that attends to the distant words that complete it, a pronoun that attends to the
+  noun it refers to, and heads that follow the structure of a sentence. They come from the fifth of six encoder layers of a model trained
+  on millions of sentence pairs. The buttons below show the same phenomena in the model on this page. Each opens a sentence at the head
+  where the effect is strongest, which does not mean that it is strong.</p>
+<p>Point at a word, or move through the words with the arrow keys, to see where it looks. A temperature above 1 flattens the weights; a
+  temperature below 1 sharpens them. Read such figures with care. A weight says how much of a token's <em>value</em> is mixed in, and
+  above the first layer this value already contains much of the token's neighbours. Attention shows where a head looks, not why the
+  model writes what it writes.</p>`;
 
 const OVERVIEW = String.raw`
-<p>Every attention of the model at once. Diagonals are heads that go by position; upright stripes are tokens that everybody looks at;
-  what looks irregular goes by the words. Choose one to open it above.</p>`;
+<p>This figure shows all attention weights of the model. Diagonals are heads that attend by position; vertical stripes are tokens that
+  every query attends to; irregular patterns depend on the words. Choose a head to open it above.</p>`;
 
 const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figure 4: a pronoun", structure: "Figure 5: structure" };
 
@@ -38,8 +39,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
     caption:
-      "Left the tokens that look, right those that they look at; the thicker and the stronger a line, the more weight. With all heads " +
-      "at once each head has its colour.",
+      "Left: the tokens that look. Right: the tokens that they look at. A thicker and stronger line means more weight. If all heads " +
+      "are shown, each has its own colour.",
   });
   root.append(el("h3", {}, "All layers and heads"), prose(OVERVIEW));
   figure(root, state, {
@@ -47,8 +48,8 @@ function render(root, state) {
     wide: true,
     draw: (body) => drawOverview(body, state),
     caption:
-      "Rows are layers, columns are heads; in each picture rows are queries and columns are keys. The strongest colour is " +
-      "the largest weight of that head.",
+      "Rows are layers, columns are heads; within a picture rows are queries and columns are keys. The strongest colour is " +
+      "the largest weight of the head.",
   });
 }
 
@@ -63,12 +64,12 @@ function exampleButtons(state, settings, redraw) {
       redraw();
       return;
     }
-    document.getElementById("text").value = example.text; // as if the reader had written it
+    document.getElementById("text").value = example.text; // as if the reader had typed it
     document.getElementById("sentence").requestSubmit();
   };
   return el(
     "div",
-    { class: "controls examples", role: "group", "aria-label": "The paper's figures from our weights" },
+    { class: "controls examples", role: "group", "aria-label": "The paper's figures with this model" },
     state.model.examples.map((example) =>
       button(FIGURES[example.id] ?? example.id, () => open(example), {
         "data-example": example.id,
@@ -79,16 +80,16 @@ function exampleButtons(state, settings, redraw) {
   );
 }
 
-/** Goes to the head where an example's phenomenon shows best. */
+/** Opens the head that shows the phenomenon of an example best. */
 function openExample(state, settings) {
   const { pending: example } = settings;
   const link = example.words ? strongestLink(state, example.words) : null;
-  const found = link ?? mostTellingHead(state);
+  const best = link ?? mostTellingHead(state);
   settings.isAll = false;
   settings.temperature = 1;
-  if (!found) return;
-  settings.remark = { place: found.place, text: link ? linkRemark(state, link) : headRemark(state, found) };
-  state.select({ ...found.place, token: link ? link.row : null });
+  if (!best) return;
+  settings.remark = { place: best.place, text: link ? linkRemark(state, link) : headRemark(state, best) };
+  state.select({ ...best.place, token: link ? link.row : null });
 }
 
 const headsOf = (state) => state.size("encoder").layers * state.size("encoder").heads;
@@ -99,18 +100,18 @@ function linkRemark(state, { row, column, weight }) {
   const pair = `from “${shown(tokens[row])}” to “${shown(tokens[column])}”`;
   if (weight < 2 * even)
     return (
-      `None of the encoder's ${headsOf(state)} heads leads ${pair} with more than ${percent(weight)} of its weight, ` +
-      `and ${percent(even)} would be an even share: this model does not show the effect here.`
+      `None of the encoder's ${headsOf(state)} heads has a weight above ${percent(weight)} ${pair}; equal weights would be ` +
+      `${percent(even)}. This model does not show the effect here.`
     );
-  const share = `${percent(weight)} of its weight, where an even share would be ${percent(even)}`;
-  return `Of the encoder's ${headsOf(state)} heads this one leads most ${pair}: ${share}.`;
+  const share = `${percent(weight)}; equal weights would be ${percent(even)}`;
+  return `Of the encoder's ${headsOf(state)} heads, this one has the largest weight ${pair}: ${share}.`;
 }
 
 function headRemark(state, { row, column, link }) {
   const { tokens } = state.run.source;
   return (
-    `Of the encoder's ${headsOf(state)} heads this one tells most about pairs of words that do not stand side by side; ` +
-    `the clearest is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`
+    `Of the encoder's ${headsOf(state)} heads, this one says most about pairs of words that are not adjacent; ` +
+    `the clearest pair is “${shown(tokens[row])}” to “${shown(tokens[column])}” (${percent(link)}).`
   );
 }
 
@@ -143,10 +144,10 @@ function allHeads(settings, redraw) {
     settings.isAll = isAll;
     redraw();
   };
-  return checkbox({ name: "all heads at once", value: settings.isAll, onChange });
+  return checkbox({ name: "all heads", value: settings.isAll, onChange });
 }
 
-/** A slider that draws the plot only: it would lose the pointer if it were drawn again itself. */
+/** A slider that redraws only the plot; it would lose the pointer if it were redrawn itself. */
 function temperature(settings, drawPlot) {
   const onChange = (value) => {
     settings.temperature = value;
@@ -155,13 +156,13 @@ function temperature(settings, drawPlot) {
   return slider({ name: "temperature", key: "explorer temperature", min: 0.1, max: 4, step: 0.1, value: settings.temperature, onChange });
 }
 
-/** What was said of the head that an example has opened, as long as it is that head that is shown. */
+/** The remark on the head that an example has opened, while that head is shown. */
 function remarkOf({ selection }, { remark }) {
   if (!remark || !isSameHead(remark.place, selection)) return null;
   return el("p", { class: "notice", id: "explorer-remark", "aria-live": "polite" }, remark.text);
 }
 
-const HINT = "Point at a word to see where it looks; a click holds it.";
+const HINT = "Point at a word to see where it looks; click to keep it selected.";
 const COLUMNS = { encoder: ["source", "source"], self_attn: ["translation", "translation"], cross_attn: ["translation", "source"] };
 
 function showLinks(state, settings, plot, readout, about) {
@@ -172,13 +173,13 @@ function showLinks(state, settings, plot, readout, about) {
   const [rowName, columnName] = place.stack === "encoder" ? COLUMNS.encoder : COLUMNS[place.kind];
   const onSelect = (token) => state.select({ token: token === selected ? null : token });
   const onShow = (row) => (readout.textContent = row === null ? HINT : looks(row, rows, columns, heads));
-  const label = `${titleOf(place, settings)}: who looks where`;
+  const label = `${titleOf(place, settings)}: attention weights as lines`;
   plot.replaceChildren();
   links(plot, { rows, columns, rowName, columnName, heads, selected, label, onSelect, onShow });
-  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(heads) : measured(state, place));
+  about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(heads) : measures(state, place));
 }
 
-/** The chosen head, or all of its layer: [{name, colour, weights}]. */
+/** The chosen head, or all heads of its layer: [{name, colour, weights}]. */
 function headsShown(state, { isAll, temperature }) {
   const place = state.selection;
   const chosen = isAll ? Array.from({ length: state.size(place.stack).heads }, (_, head) => head) : [place.head];
@@ -200,13 +201,13 @@ const legend = (heads) =>
     }),
   );
 
-function measured(state, place) {
-  const { label, measures } = roleOf(state.run, place);
+function measures(state, place) {
+  const { label, measures: values } = roleOf(state.run, place);
   const name = label ? `“${label}”; entropy` : "Entropy";
-  return el("p", { class: "note" }, `${name} ${number(measures.entropy)} bits, mean distance ${number(measures.reach)} tokens.`);
+  return el("p", { class: "note" }, `${name} ${number(values.entropy)} bits, mean distance ${number(values.reach)} tokens.`);
 }
 
-/** Where a token looks, in a sentence. */
+/** The tokens that a token attends to, in a sentence. */
 function looks(row, rows, columns, heads) {
   const mean = columns.map((_, c) => heads.reduce((sum, { weights }) => sum + weights.at(row, c), 0) / heads.length);
   const order = mean
@@ -220,7 +221,7 @@ function looks(row, rows, columns, heads) {
   return `“${shown(rows[row])}” looks at ${parts}${heads.length > 1 ? ", on average over the heads" : ""}.`;
 }
 
-/** The figure's title: sentence, checkpoint, layer and head. */
+/** Saves the figure with a title: sentence, checkpoint, layer and head. */
 function saveFigure(state, settings, svg) {
   const { run, model, selection } = state;
   const sentence = selection.stack === "encoder" ? `“${run.source.text}”` : `“${run.source.text}” → “${run.target.text}”`;

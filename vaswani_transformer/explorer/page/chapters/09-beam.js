@@ -1,65 +1,66 @@
-import { asked } from "../lib/asked.js";
+import { latestRequest } from "../lib/requests.js";
 import { lineChart } from "../lib/charts.js";
 import { choice, player, slider } from "../lib/controls.js";
 import { count, el, number, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 
-export default { id: "beam", number: 9, title: "The beam at work", paper: "section 6.1", render };
+export default { id: "beam", number: 9, title: "Beam search", paper: "section 6.1", render };
 
 const SEARCH = String.raw`
-<p>The model gives probabilities; what to write is another question. The likeliest token at each step need not lead to the likeliest
-  sentence, and there are far too many sentences to try them all. Beam search keeps a few beginnings at once, \(n\) of them (the paper's
-  4). At each step every one of them is continued by every token of the vocabulary, the best \(2n\) of all are looked at, and the best
-  \(n\) that do not end run on. The others are pruned, and nobody comes back to them.</p>
-<p>A beginning that ends has finished, and waits. The search is over when \(n\) have finished and no running one could still overtake the
-  last of them. Change the settings to search again.</p>`;
+<p>The model computes probabilities; choosing a translation is another problem. The most probable token at each step does not always lead
+  to the most probable sentence, and there are far too many sentences to try them all. Beam search keeps the \(n\) best unfinished
+  translations, its hypotheses; the paper uses \(n = 4\). At each step every hypothesis is extended by every token of the vocabulary. The
+  search considers the best \(2n\) extensions, and continues with the best \(n\) of them that have not ended. The others are pruned for
+  good.</p>
+<p>A hypothesis that ends is finished. The search stops when \(n\) hypotheses have finished and no other can still overtake the worst of
+  them. Change the settings to search again.</p>`;
 
 const PENALTY = String.raw`
-<p>Each further token makes a sentence less probable, so that \(\log P\) alone prefers short ones. The finished ones are therefore compared
-  by \(\log P\) divided by the length penalty of Wu et al. (2016):</p>
+<p>Every additional token makes a sentence less probable, so \(\log P\) alone favours short sentences. Beam search therefore compares
+  finished hypotheses by \(\log P\) divided by the length penalty of Wu et al. (2016):</p>
 \[s(Y) = \frac{\log P(Y \mid X)}{lp(Y)}\]
 \[lp(Y) = \frac{(5 + |Y|)^{\alpha}}{(5 + 1)^{\alpha}}\]
-<p>With \(\alpha = 0\) nothing is divided; the larger \(\alpha\), the more is forgiven to long translations. The paper chose 0.6 on its
-  validation set.</p>`;
+<p>With \(\alpha = 0\) the length has no influence; a larger \(\alpha\) favours longer translations. The paper chose 0.6 on its
+  development set.</p>`;
 
 const LATER = String.raw`
-<p>Today's models still have the parts of Figure 1: attention in heads, feed-forward networks, residual connections around both. Some
-  parts were exchanged since, and often half of the figure was left out. Here is what the model on this page does, and what came
-  later:</p>`;
+<p>Today's models still have the parts of Figure 1: multi-head attention, feed-forward networks, and residual connections around both.
+  Some parts have been replaced, and many models use only half of the figure. The table compares the model on this page with what came
+  later.</p>`;
 
 function render(root, state) {
-  root.append(el("h3", {}, "The search as it happened"), prose(SEARCH));
+  root.append(el("h3", {}, "The search step by step"), prose(SEARCH));
   renderSearch(root, state);
-  root.append(el("h3", {}, "Long or short"), prose(PENALTY));
+  root.append(el("h3", {}, "The length penalty"), prose(PENALTY));
   renderPenalty(root, state);
-  root.append(el("h3", {}, "Where the architecture went"), prose(LATER));
+  root.append(el("h3", {}, "What came later"), prose(LATER));
   renderLater(root, state);
 }
 
 // The search ----------------------------------------------------------------------------------------------------------
 
-const fixed = (x) => x.toFixed(2).replace("-", "−"); // numbers below each other
-const FATES = { kept: "runs on", pruned: "pruned", finished: "finished", "ended-too-low": "ended, but too low" };
-const ALPHAS = [0, 0.6, 1]; // what an exported copy holds, with beams of 1 to 4
+const fixed = (x) => x.toFixed(2).replace("-", "−"); // for numbers in a column
+const FATES = { kept: "continues", pruned: "pruned", finished: "finished", "ended-too-low": "ended with too low a score" };
+const ALPHAS = [0, 0.6, 1]; // in an exported copy, with 1 to 4 beams
 
 function renderSearch(root, state) {
-  const view = { run: null, step: null, beams: 4, alpha: 0.6 }; // run: the search that is shown; step: null for its last
-  const question = asked();
+  const view = { run: null, step: null, beams: 4, alpha: 0.6 }; // run: the search on display; step: null for the last
+  const request = latestRequest();
   const sentence = el("p", { id: "beam-sentence", "aria-live": "polite" });
   state.on("run", () => {
     const { beams, alpha } = state.run.search;
     Object.assign(view, { run: state.run, step: null, beams, alpha });
-    question.drop();
+    request.cancel();
   });
-  let fill = () => {}; // draws what was found; the sliders stay, which may still be held
+  let fill = () => {}; // redraws the result but not the sliders, which the reader may still hold
   figure(root, state, { draw, wide: true,
-    caption: "A column for each step, the best candidates at its top, each with log P so far. Point at one, or walk with the arrow "
-      + "keys: left to what it continues, right to its best continuation." });
+    caption: "Each column is a step with its best candidates, the best at the top, and log P so far. Point at a candidate, or use the arrow "
+      + "keys: left moves to the hypothesis that it extends, right to its best extension." });
 
   function searchAgain(change) {
     Object.assign(view, change);
     const { beams, alpha } = view;
-    question.ask(() => state.source.run({ checkpoint: state.model.name, text: state.run.request.text, beams, alpha }), (run) => {
+    request.send(() => state.source.run({ checkpoint: state.model.name, text: state.run.request.text, beams, alpha }), (run) => {
       Object.assign(view, { run, step: null });
       fill();
     });
@@ -78,12 +79,12 @@ function renderSearch(root, state) {
       steps.replaceChildren(player({ name: "step", last, value: view.step ?? last, format, onChange: show }));
       show(view.step);
     };
-    body.append(el("div", { class: "controls" }, searchControls(state.model, view, searchAgain)), question.status, steps, sentence, tree);
+    body.append(el("div", { class: "controls" }, searchControls(state.model, view, searchAgain)), request.status, steps, sentence, tree);
     fill();
   }
 }
 
-/** Beams and alpha: sliders, or in an exported copy what it holds. */
+/** Controls for beams and alpha: sliders, or in an exported copy the available values. */
 function searchControls({ live, limits }, { beams, alpha }, searchAgain) {
   if (!live) return [choice({ name: "beams", options: [1, 2, 3, 4].map((n) => [n, String(n)]), value: beams,
     onChange: (beams) => searchAgain({ beams }) }),
@@ -111,7 +112,7 @@ function drawSearch(place, sentence, view, plain) {
   place.append(legend(), tree.element, readout, list ?? "");
   tree.listen(light);
   light(null);
-  if (view.step !== null) tree.show(step); // at first its beginning is seen
+  if (view.step !== null) tree.show(step); // initially the beginning is visible
 }
 
 /** The candidates of the steps up to `step` by key, each with its step and rank. */
@@ -139,17 +140,17 @@ function describe(nodes, key) {
 function sentenceOf(run, plain, step) {
   const { search } = run;
   const fates = search.steps.slice(0, step + 1).flatMap(({ candidates }) => candidates.map(({ fate }) => fate));
-  const of = (fate) => fates.filter((f) => f === fate).length;
-  const seen = `${count(fates.length)} candidates in ${step + 1} ${step ? "steps" : "step"}: ${of("kept")} ran on, ${of("pruned")} were `
-    + `pruned, ${of("finished")} finished${of("ended-too-low") ? `, ${of("ended-too-low")} ended too low to count` : ""}.`;
+  const countOf = (fate) => fates.filter((f) => f === fate).length;
+  const seen = `${count(fates.length)} candidates in ${step + 1} ${step ? "steps" : "step"}: ${countOf("kept")} continued, ${countOf("pruned")} were `
+    + `pruned, ${countOf("finished")} finished${countOf("ended-too-low") ? `, ${countOf("ended-too-low")} ended with too low a score` : ""}.`;
   const best = search.finished[0];
   if (step < search.steps.length - 1 || !best) return seen;
   const same = run === plain || run.target.text === plain.target.text ? ""
-    : ` With the checkpoint's own settings it is “${plain.target.text}”.`;
-  return `${seen} The winner, with log P ${fixed(best.log_prob)} and score ${fixed(best.score)}: “${best.text}”${same}`;
+    : ` With the checkpoint's own settings: “${plain.target.text}”`;
+  return `${seen} The best translation (log P ${fixed(best.log_prob)}, score ${fixed(best.score)}): “${best.text}”${same}`;
 }
 
-// The tree: columns by step, lines from each candidate to what it continues -----------------------------------------------
+// The tree: a column for each step, lines from each candidate to the hypothesis that it extends -----------------------------------------------
 
 const [COLUMN, ROW, LEFT, TOP] = [104, 36, 62, 30];
 const GLYPHS = { kept: "symbolCircle", finished: "symbolStar", "ended-too-low": "symbolDiamond", pruned: "symbolTimes" };
@@ -180,7 +181,7 @@ function treeOf(search, nodes, step) {
   for (const node of nodes.values()) links.set(node.key, drawLink(svg, node, nodes.get(node.parent), x, y));
   for (const node of nodes.values()) points.set(node.key, drawNode(svg, node, x, y, node.step === step));
   const box = el("div", { class: "scroller beam-box", tabindex: 0, role: "group", "data-key": "beam tree",
-    "aria-label": "The search as a tree; walk through its candidates with the arrow keys" }, svg.node());
+    "aria-label": "The search as a tree; use the arrow keys to move between candidates" }, svg.node());
   const light = (key) => {
     const path = new Set(pathTo(nodes, key));
     links.forEach((link, k) => link.classed("on-path", path.has(k)));
@@ -210,7 +211,7 @@ function drawNode(svg, node, x, y, isNew) {
   return group;
 }
 
-/** Pointer and arrow keys: `onPoint(key)`, null where nothing is pointed at. */
+/** Handles the pointer and the arrow keys: `onPoint(key)`, with null for no candidate. */
 function listen(box, points, nodes, step, x, onPoint) {
   let at = null;
   const go = (key) => {
@@ -224,15 +225,15 @@ function listen(box, points, nodes, step, x, onPoint) {
   };
   points.forEach((point, key) => point.on("pointerenter", () => onPoint(key)).on("pointerleave", () => onPoint(null)).on("click",
     () => go(key)));
-  const at_ = (s, rank) => [...nodes.values()].find((node) => node.step === s && node.rank === rank)?.key;
+  const keyAt = (s, rank) => [...nodes.values()].find((node) => node.step === s && node.rank === rank)?.key;
   box.addEventListener("keydown", (event) => {
     const here = nodes.get(at);
     const moves = { ArrowLeft: () => here?.parent,
       ArrowRight: () => [...nodes.values()].find(({ parent }) => here && parent === here.key)?.key,
-      ArrowUp: () => here && at_(here.step, here.rank - 1), ArrowDown: () => here && at_(here.step, here.rank + 1) };
+      ArrowUp: () => here && keyAt(here.step, here.rank - 1), ArrowDown: () => here && keyAt(here.step, here.rank + 1) };
     if (!moves[event.key]) return;
     event.preventDefault();
-    go(here ? moves[event.key]() : at_(step, 0));
+    go(here ? moves[event.key]() : keyAt(step, 0));
   });
   box.addEventListener("blur", () => {
     points.get(at)?.classed("at", false);
@@ -241,18 +242,18 @@ function listen(box, points, nodes, step, x, onPoint) {
   });
 }
 
-const number_ = (x) => el("td", { class: "number" }, String(x));
+const numberCell = (x) => el("td", { class: "number" }, String(x));
 const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null }, name));
 
-/** The finished translations, best first; pointing at one lights its path. */
+/** The finished translations, best first; pointing at one highlights its path. */
 function finishedList(search, light) {
   const rows = search.finished.map(({ key, text, log_prob, length, score }, i) => el("tr",
     { pointerenter: () => light(key), pointerleave: () => light(null),
     "data-score": score, "data-log-prob": log_prob, "data-length": length },
-  number_(i + 1), number_(fixed(score)), number_(fixed(log_prob)), number_(length),
+  numberCell(i + 1), numberCell(fixed(score)), numberCell(fixed(log_prob)), numberCell(length),
   el("td", {}, el("button", { type: "button", class: "plain", "data-key": `finished ${i}`, focus: () => light(key),
-    blur: () => light(null), click: () => light(key) }, text || "(nothing)"))));
-  return el("div", { class: "scroller" }, el("table", { id: "finished", class: "finished-list" }, el("caption", {}, "Finished, best first"),
+    blur: () => light(null), click: () => light(key) }, text || "(empty)"))));
+  return el("div", { class: "scroller" }, el("table", { id: "finished", class: "finished-list" }, el("caption", {}, "Finished translations, best first"),
     el("thead", {}, el("tr", {}, headings("", "score", "log P", "tokens", "translation"))),
     el("tbody", {}, rows)));
 }
@@ -265,8 +266,8 @@ function renderPenalty(root, state) {
   const view = { alpha: 0.6 };
   state.on("run", () => (view.alpha = state.run.search.alpha));
   figure(root, state, { draw, wide: true,
-    caption: "Left: the penalty by length. Right: how far each finished translation is behind the best one at that α, whose line is at "
-      + "0. Nothing is searched again here: these are the finished ones of the sentence above, compared by another α." });
+    caption: "First: the penalty by length. Second: the score of each finished translation minus the best score, by α. The slider "
+      + "does not search again; it only ranks the finished translations of the sentence above with another α." });
 
   function draw(body) {
     const [place, sentence] = [el("div"), el("p", { id: "rescored-sentence", "aria-live": "polite" })];
@@ -290,60 +291,60 @@ function drawPenalty(place, sentence, { finished, alpha: used, offset }, alpha) 
   const lengths = Array.from({ length: longest }, (_, i) => i + 1);
   const curve = (a) => lengths.map((length) => [length, lengthPenalty(length, a, offset)]);
   left.append(el("h4", {}, "lp(Y)"));
-  const penalties = lineChart(left, { x: "tokens of the translation, its end included", y: "lp", domainX: [0, longest], series: [
+  const penalties = lineChart(left, { x: "tokens, including the end token", y: "lp", domainX: [0, longest], series: [
     { name: `α = ${number(alpha)}`, colour: "query", points: curve(alpha) },
-    ...(used === alpha ? [] : [{ name: `the search's, ${number(used)}`, colour: "soft", dashed: true, points: curve(used) }])],
-  marks: finished.map((one, i) => ({ x: one.length, y: lengthPenalty(one.length, alpha, offset), colour: `head-${i % 8}` })) });
+    ...(used === alpha ? [] : [{ name: `this search, α = ${number(used)}`, colour: "soft", dashed: true, points: curve(used) }])],
+  marks: finished.map(({ length }, i) => ({ x: length, y: lengthPenalty(length, alpha, offset), colour: `head-${i % 8}` })) });
   penalties.id = "penalty-chart";
   const scoreAt = ({ log_prob, length }, a) => log_prob / lengthPenalty(length, a, offset);
   const alphas = Array.from({ length: 41 }, (_, i) => i / 20);
-  const behind = (one, a) => scoreAt(one, a) - Math.max(...finished.map((other) => scoreAt(other, a)));
-  right.append(el("h4", {}, "Behind the best"));
-  lineChart(right, { x: "α", y: "score below the best", domainX: [0, 2], series: finished.map((one, i) => (
-    { name: String(i + 1), colour: `head-${i % 8}`, dashed: i > 3, points: alphas.map((a) => [a, behind(one, a)]) })),
-  marks: finished.map((one, i) => ({ x: alpha, y: behind(one, alpha), colour: `head-${i % 8}` })) });
-  if (offset !== 5) place.append(el("p", { class: "note" }, `This checkpoint's search has ${number(offset)} where the formula has 5.`));
-  place.append(rescored(sentence, finished, (one) => scoreAt(one, alpha), (one) => lengthPenalty(one.length, alpha, offset)));
+  const behind = (hypothesis, a) => scoreAt(hypothesis, a) - Math.max(...finished.map((rival) => scoreAt(rival, a)));
+  right.append(el("h4", {}, "Distance from the best"));
+  lineChart(right, { x: "α", y: "score minus the best", domainX: [0, 2], series: finished.map((hypothesis, i) => (
+    { name: String(i + 1), colour: `head-${i % 8}`, dashed: i > 3, points: alphas.map((a) => [a, behind(hypothesis, a)]) })),
+  marks: finished.map((hypothesis, i) => ({ x: alpha, y: behind(hypothesis, alpha), colour: `head-${i % 8}` })) });
+  if (offset !== 5) place.append(el("p", { class: "note" }, `The search of this checkpoint uses ${number(offset)} instead of 5 in the formula.`));
+  place.append(rescored(sentence, finished, (hypothesis) => scoreAt(hypothesis, alpha), ({ length }) => lengthPenalty(length, alpha, offset)));
 }
 
-/** The finished ones in the order of another alpha; their numbers are their places at the search's own. */
+/** The finished translations ranked with another alpha; their numbers are their ranks with the alpha of the search. */
 function rescored(sentence, finished, score, penalty) {
-  const ranked = finished.map((one, i) => ({ ...one, was: i + 1, score: score(one), penalty: penalty(one) }))
+  const ranked = finished.map((hypothesis, i) => ({ ...hypothesis, was: i + 1, score: score(hypothesis), penalty: penalty(hypothesis) }))
     .sort((a, b) => b.score - a.score);
   const [best] = ranked;
-  sentence.textContent = best && best.was !== 1 ? `Another translation would win, number ${best.was}: “${best.text}”`
+  sentence.textContent = best && best.was !== 1 ? `Translation ${best.was} wins instead: “${best.text}”`
     : "The same translation wins.";
-  const rows = ranked.map((one) => el("tr", { "data-score": one.score, "data-was": one.was }, number_(one.was), number_(fixed(one.score)),
-    number_(fixed(one.log_prob)),
-    number_(fixed(one.penalty)), number_(one.length), el("td", {}, one.text || "(nothing)")));
+  const rows = ranked.map(({ score, was, log_prob, penalty, length, text }) => el("tr", { "data-score": score, "data-was": was },
+    numberCell(was), numberCell(fixed(score)), numberCell(fixed(log_prob)), numberCell(fixed(penalty)), numberCell(length),
+    el("td", {}, text || "(empty)")));
   return el("div", {}, el("div", { class: "scroller" }, el("table", { id: "rescored", class: "finished-list" },
-    el("caption", { class: "hidden" }, "Finished translations by their scores at this α"),
+    el("caption", { class: "hidden" }, "Finished translations by score at this α"),
       el("thead", {}, el("tr", {}, headings("", "score", "log P", "lp", "tokens", "translation"))),
       el("tbody", {}, rows))));
 }
 
 // What came after -----------------------------------------------------------------------------------------------------
 
-/** Rows: what it is about, what this model has, and what came later with its paper. */
+/** The rows: a part, this model's version of it, and later versions with their papers. */
 const later = ({ config, generation }) => [
-  ["the whole", "encoder and decoder", [["encoder only", "BERT", "Devlin et al. 2018"], ["decoder only", "GPT", "Radford et al. 2018"],
+  ["architecture", "encoder and decoder", [["encoder only", "BERT", "Devlin et al. 2018"], ["decoder only", "GPT", "Radford et al. 2018"],
     ["encoder and decoder, pre-trained", "BART and T5", "Lewis et al. and Raffel et al. 2019"]]],
   ["positions", { sinusoidal: "sinusoids", learned: "a learned table", none: "none" }[config.position_encoding],
     [["relative", "distances in keys and values", "Shaw et al. 2018"],
-    ["rotary", "queries and keys turned by their positions", "Su et al. 2021"],
+    ["rotary", "queries and keys rotated by their positions", "Su et al. 2021"],
       ["ALiBi", "a penalty on the score, linear in distance", "Press et al. 2021"]]],
   ["norm", config.norm_position === "pre" ? "LayerNorm before each sub-layer" : "LayerNorm after each addition",
-    [["pre-norm", "can do without warm-up", "Xiong et al. 2020"],
-    ["RMSNorm", "divides by the root mean square, subtracts no mean", "Zhang and Sennrich 2019"]]],
+    [["pre-norm", "can train without warm-up", "Xiong et al. 2020"],
+    ["RMSNorm", "divides by the root mean square, without subtracting the mean", "Zhang and Sennrich 2019"]]],
   ["activation", { relu: "ReLU", gelu: "GELU" }[config.activation_function] ?? config.activation_function,
-    [["GELU", "in BERT and GPT", "Hendrycks and Gimpel 2016"],
-    ["SwiGLU", "a gate beside the activation", "Shazeer 2020"]]],
-  ["attention", `${config.encoder_attention_heads} heads, each with keys and values of its own`,
+    [["GELU", "used in BERT and GPT", "Hendrycks and Gimpel 2016"],
+    ["SwiGLU", "a feed-forward network with a gate", "Shazeer 2020"]]],
+  ["attention", `${config.encoder_attention_heads} heads, each with its own keys and values`,
     [["multi-query", "one set of keys and values for all heads", "Shazeer 2019"],
     ["grouped-query", "one set for each group of heads", "Ainslie et al. 2023"],
       ["FlashAttention", "the same result, computed in tiles", "Dao et al. 2022"]]],
   ["search", generation?.num_beams > 1 ? `a beam of ${generation.num_beams}` : "greedy",
-    [["nucleus sampling", "draws from the likeliest tokens that make up p of the probability", "Holtzman et al. 2019"]]]];
+    [["nucleus sampling", "samples from the most probable tokens that together have probability p", "Holtzman et al. 2019"]]]];
 
 function renderLater(root, state) {
   figure(root, state, { on: ["model", "run"], wide: true, draw: (body) => {
@@ -351,6 +352,6 @@ function renderLater(root, state) {
       el("td", {}, el("ul", { class: "changes" }, changes.map(([name, how, who]) => el("li", {}, el("b", {}, name), `: ${how} `,
         el("span", { class: "note" }, `(${who})`)))))));
     body.append(el("table", { class: "later" }, el("thead", {}, el("tr", {},
-      ["", "here", "later"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));
+      ["part", "this model", "later"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));
   } });
 }

@@ -1,4 +1,4 @@
-// The chapters in their order.
+// The chapters in order.
 import recurrence from "./00-recurrence.js";
 import dictionary from "./01-dictionary.js";
 import attention from "./02-attention.js";

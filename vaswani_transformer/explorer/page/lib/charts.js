@@ -6,9 +6,9 @@ import { el, number } from "./dom.js";
  * Adds a chart of curves to `root`, and returns its element.
  *
  * @param {object} options
- *   x, y: the axes' names; logX, logY: logarithmic axes; domainX, domainY: their ends, else those of the data
+ *   x, y: names of the axes; logX, logY: whether an axis is logarithmic; domainX, domainY: its range, by default that of the data
  *   series: [{name, colour: a name of style.css or a colour, points: [[x, y], ...], dashed}]; marks: [{x, y, colour, text}]
- *   height: in pixels; read: (x) => the readout's text for a place
+ *   height: in pixels; read: (x) => the text of the readout at x
  */
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
   const { d3 } = window;
@@ -54,7 +54,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   return element;
 }
 
-/** Adds bars with names and numbers: items are {name, value, colour, text}. `onSelect(index)` makes them buttons. */
+/** Adds bars with names and numbers; `items` are {name, value, colour, text}. With `onSelect(index)` they are buttons. */
 export function bars(root, items, { largest = Math.max(...items.map(({ value }) => value)), label, onSelect, format = number } = {}) {
   const table = el("div", { class: "bars", role: "table", "aria-label": label });
   items.forEach(({ name, value, colour: c, text }, i) => {

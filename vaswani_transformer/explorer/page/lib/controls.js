@@ -1,13 +1,13 @@
-// What readers can change: sliders, switches, choices, and the choice of an attention.
+// The controls: sliders, checkboxes, choices, tokens, and the choice of an attention head.
 import { headColour } from "./colours.js";
 import { el, number, shown } from "./dom.js";
 
-let last = 0;
-const fresh = () => `control-${++last}`;
+let controls = 0;
+const newId = () => `control-${++controls}`;
 
-/** A slider with its name and value; `onChange(value)` at each move. `format` gives the value's text. */
+/** A slider with its name and value; it calls `onChange(value)` at each move. `format(value)` is the text of the value. */
 export function slider({ name, min, max, step, value, onChange, format = number, key = name }) {
-  const id = fresh();
+  const id = newId();
   const output = el("output", { for: id }, format(value));
   const input = el("input", { id, type: "range", min, max, step, value, "data-key": key });
   input.addEventListener("input", () => {
@@ -17,19 +17,19 @@ export function slider({ name, min, max, step, value, onChange, format = number,
   return el("div", { class: "control slider" }, el("label", { for: id }, name), input, output);
 }
 
-/** A box to tick. */
+/** A checkbox. */
 export function checkbox({ name, value, onChange, key = name }) {
-  const id = fresh();
+  const id = newId();
   const input = el("input", { id, type: "checkbox", checked: value, "data-key": key, change: () => onChange(input.checked) });
   return el("div", { class: "control checkbox" }, input, el("label", { for: id }, name));
 }
 
-/** One of several: options are [value, text]. Shown as buttons side by side. */
+/** A choice between options [value, text], shown as buttons side by side. */
 export function choice({ name, options, value, onChange, key = name }) {
   const group = el("fieldset", { class: "control choice" }, el("legend", {}, name));
-  const shared = fresh();
+  const shared = newId();
   for (const [option, text] of options) {
-    const id = fresh();
+    const id = newId();
     const input = el("input", { id, type: "radio", name: shared, checked: option === value, "data-key": `${key} ${option}`,
       change: () => onChange(option) });
     group.append(input, el("label", { for: id }, text));
@@ -40,7 +40,7 @@ export function choice({ name, options, value, onChange, key = name }) {
 /** A button. */
 export const button = (text, onClick, attributes = {}) => el("button", { type: "button", click: onClick, ...attributes }, text);
 
-/** Chooses stack, layer and head of the page's selection; `heads: false` leaves the head out. */
+/** Chooses the stack, layer and head of the page's selection; without `heads` only the stack and layer. */
 export function attentionPicker(state, { heads = true, kinds = true } = {}) {
   const { stack, kind, layer, head } = state.selection;
   const size = state.size(stack);
@@ -62,7 +62,7 @@ function headChoice(heads, value, onChange) {
   return group;
 }
 
-/** Tokens in a row, to be chosen from: `onSelect(index)`. `shade(index)` gives a background, if wanted. */
+/** A row of tokens to choose from with `onSelect(index)`; `shade(index)` is an optional background. */
 export function tokenRow({ name, tokens, value = null, onSelect, onHover, shade, key = name }) {
   const row = el("div", { class: "tokens", role: "group", "aria-label": name });
   tokens.forEach((token, i) => {
@@ -74,7 +74,7 @@ export function tokenRow({ name, tokens, value = null, onSelect, onHover, shade,
   return row;
 }
 
-/** A slider over steps 0 to `last`, with a button that plays them (where the system allows motion); `onChange(step)` at each. */
+/** A slider over steps 0 to `last`, with a button that plays them unless the system reduces motion; calls `onChange(step)`. */
 export function player({ name, last, value, onChange, format, key = name, delay = 700 }) {
   let timer = null;
   const stop = () => {

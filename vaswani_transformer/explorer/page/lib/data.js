@@ -1,13 +1,13 @@
-// Where the numbers come from: a server that computes (live), or the files of an exported copy. Both answer alike.
+// The source of the page's data: a running server, or the files of an exported copy. Both have the same methods.
 import { readTensors } from "./tensors.js";
 
-/** What the server said is wrong, in a sentence for the reader. */
+/** An error that the reader should see; the message is a sentence. */
 export class Problem extends Error {}
 
-/** The source of this page's numbers. An exported page says so in its first element. */
+/** Connects to the source; an exported page has an attribute on its <html> element. */
 export const connect = () => ("exported" in document.documentElement.dataset ? new Exported() : new Live());
 
-async function answer(request) {
+async function checked(request) {
   let response;
   try {
     response = await request;
@@ -19,10 +19,10 @@ async function answer(request) {
   throw new Problem(body.problem ?? `The server answered with status ${response.status}.`);
 }
 
-const getJson = async (path) => (await answer(fetch(path))).json();
-const getTensors = async (path) => readTensors(await (await answer(fetch(path))).arrayBuffer());
+const getJson = async (path) => (await checked(fetch(path))).json();
+const getTensors = async (path) => readTensors(await (await checked(fetch(path))).arrayBuffer());
 const post = async (path, body) =>
-  (await answer(fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }))).json();
+  (await checked(fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }))).json();
 
 class Live {
   checkpoints = () => getJson("api/checkpoints");
@@ -34,7 +34,7 @@ class Live {
   beyond = (run) => post("api/beyond", run.request);
 }
 
-/** A copy without a server: it holds a few sentences, and for each the answers that the page's controls ask for. */
+/** A copy without a server: it contains a few sentences and, for each, the responses that the controls need. */
 class Exported {
   checkpoints = () => getJson("data/checkpoints.json");
   model = () => getJson("data/model.json");
@@ -46,17 +46,17 @@ class Exported {
     if (off.length) {
       const all = await getJson(`data/runs/${file}.off.json`);
       const run = off.length === 1 ? all[off[0].join(".")] : null;
-      if (!run) throw new Problem("This copy holds translations with one head off at a time. Run “vaswani explore” for more.");
+      if (!run) throw new Problem("This copy contains translations with one head off at a time. Run “vaswani explore” for other combinations.");
       return { ...run, file };
     }
     if (!causal) return { ...(await getJson(`data/runs/${file}.leak.json`)), file: `${file}.leak` };
     const run = await getJson(`data/runs/${file}.json`);
     if (beams === undefined && alpha === undefined) return { ...run, file };
     const wanted = { beams: beams ?? run.search.beams, alpha: alpha ?? run.search.alpha };
-    const others = await getJson(`data/runs/${file}.beams.json`);
-    const found = others.find(({ search }) => search.beams === wanted.beams && search.alpha === wanted.alpha);
-    if (!found) throw new Problem("This copy holds beams of 1 to 4 with alpha 0, 0.6 and 1. Run “vaswani explore” for more.");
-    return { ...found, file };
+    const searches = await getJson(`data/runs/${file}.beams.json`);
+    const match = searches.find(({ search }) => search.beams === wanted.beams && search.alpha === wanted.alpha);
+    if (!match) throw new Problem("This copy contains searches with 1 to 4 beams and α of 0, 0.6 or 1. Run “vaswani explore” for other settings.");
+    return { ...match, file };
   }
 
   tensors = (run) => getTensors(`data/runs/${run.file}.safetensors`);
@@ -64,8 +64,8 @@ class Exported {
   beyond = async (run) => getJson(`data/runs/${await this.file(run.request.text)}.beyond.json`);
 
   async file(text) {
-    const found = (await this.sentences()).find((sentence) => sentence.text === text);
-    if (!found) throw new Problem("This copy holds only its own sentences. Install the package and run “vaswani explore” for yours.");
-    return found.file;
+    const sentence = (await this.sentences()).find((candidate) => candidate.text === text);
+    if (!sentence) throw new Problem("This copy contains only a few sentences. Install the package and run “vaswani explore” to translate your own.");
+    return sentence.file;
   }
 }

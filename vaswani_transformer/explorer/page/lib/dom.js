@@ -11,23 +11,23 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A formula in TeX as an element; `display` for one on a line of its own. */
+/** A TeX formula as an element; `display` puts it on a separate line. */
 export function formula(tex, display = false) {
   const element = el("span", { class: display ? "formula display" : "formula" });
   window.katex.render(tex, element, { displayMode: display, throwOnError: true });
   return element;
 }
 
-/** Text in HTML with formulas between \( and \), or \[ and \]; write it with String.raw. */
+/** HTML with formulas between \( and \) or \[ and \]; use it with String.raw. */
 export function prose(html) {
   const element = el("div", { class: "prose" });
-  // Punctuation behind a formula stays on its line.
+  // Punctuation after a formula stays on the same line.
   element.innerHTML = html.replace(/\\\[(.+?)\\\]|\\\((.+?)\\\)([.,:;!?)]*)/gs, (_, display, inline, after) =>
     display !== undefined ? formula(display, true).outerHTML : el("span", { class: "whole" }, formula(inline), after).outerHTML);
   return element;
 }
 
-/** A number as people write it: 3 significant digits by default, a true minus, no exponent where avoidable. */
+/** A number for readers: 3 significant digits by default, a minus sign, an exponent only for very large or small ones. */
 export function number(x, digits = 3) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
   if (x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e7)) {
@@ -37,13 +37,13 @@ export function number(x, digits = 3) {
   return String(Number(x.toPrecision(digits))).replace("-", "−");
 }
 
-/** A whole number with its thousands apart. */
+/** An integer with thousands separators. */
 export const count = (x) => Math.round(x).toLocaleString("en");
 
-/** A share as a percentage: 0.123 -> "12%"; one digit more below 10%. */
+/** A share as a percentage: 0.123 -> "12%"; with one decimal below 10%. */
 export const percent = (x) => `${(100 * x).toFixed(x < 0.0995 ? 1 : 0)}%`;
 
 const superscript = (n) => String(n).replace(/[-\d]/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
 
-/** A token's text without the blank before it; where nothing would be seen, a mark for a blank. */
+/** A token's text without surrounding spaces; a token of spaces only is shown as ␣. */
 export const shown = (token) => token.text.trim() || "␣";

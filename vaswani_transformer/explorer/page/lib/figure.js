@@ -1,7 +1,7 @@
-// A figure that draws itself when it comes into view, and again when what it shows, its width or the theme has changed.
+// Figures that draw themselves when they come into view, and again when their data, width or theme changes.
 import { el } from "./dom.js";
 
-/** Does `redraw`, and focuses what had the focus before, drawn anew: a control that redraws its figure keeps the focus. */
+/** Calls `redraw` and keeps the focus: it moves to the new element with the same data-key. */
 export function keepFocus(root, redraw) {
   const focused = document.activeElement?.dataset?.key;
   redraw();
@@ -9,8 +9,8 @@ export function keepFocus(root, redraw) {
 }
 
 /**
- * Adds a figure to `root`. `draw(body)` fills an empty element; it is called when the figure is near the screen and
- * something has changed since: an event of the state ("run" unless told otherwise), the width, or the theme.
+ * Adds a figure to `root`. `draw(body)` fills an empty element. It is called when the figure is near the screen and one of
+ * these has changed: the events `on` of the state (by default "run"), the width, or the theme.
  */
 export function figure(root, state, { caption = "", on = ["run"], draw, wide = false }) {
   const body = el("div", { class: "body" });
@@ -30,7 +30,7 @@ export function figure(root, state, { caption = "", on = ["run"], draw, wide = f
   };
   const redraw = () => {
     isDirty = true;
-    body.setAttribute("data-stale", ""); // out of sight it stays so, and what plays in it has to stop
+    body.setAttribute("data-stale", ""); // stays until the figure is in view; players in it must stop
     update();
   };
   for (const event of [...on, "theme"]) state.on(event, redraw);

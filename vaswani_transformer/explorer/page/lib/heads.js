@@ -1,4 +1,4 @@
-// The heads of a model: their names, what they may see, what they do. A place is {stack, kind, layer, head}.
+// The heads of a model: names, masks, weights and roles. A place is {stack, kind, layer, head}.
 import { softmax, Tensor } from "./tensors.js";
 
 /** The three places of multi-head attention (section 3.2.3): stack, kind, name. */
@@ -10,7 +10,7 @@ export const ATTENTIONS = [
 
 const SHORT = { "encoder.self_attn": "encoder", "decoder.self_attn": "decoder", "decoder.cross_attn": "cross" };
 
-/** "encoder 2 · head 3"; layers and heads are counted from 1 on the page, and from 0 in the requests. */
+/** "encoder 2 · head 3"; the page counts layers and heads from 1, requests count from 0. */
 export const headName = ({ stack, kind, layer, head }) => `${SHORT[`${stack}.${kind}`]} ${layer + 1} · head ${head + 1}`;
 
 /** "encoder self-attention, layer 2, head 3" */
@@ -19,14 +19,14 @@ export const longHeadName = ({ stack, kind, layer, head }) =>
 
 export const isSameHead = (a, b) => a.stack === b.stack && a.kind === b.kind && a.layer === b.layer && a.head === b.head;
 
-/** What the run says of a head: {label, measures}. */
+/** A head's {label, measures} in this run. */
 export const roleOf = (run, place) => run.heads.find((role) => isSameHead(role, place)) ?? { label: "", measures: {} };
 
-/** (row, column) => whether the causal mask hides it. */
+/** (row, column) => whether the causal mask hides the weight. */
 export const maskOf = (state, { stack, kind }) =>
   stack === "decoder" && kind === "self_attn" && state.run.request.causal !== false ? (r, c) => c > r : () => false;
 
-/** The weights of a head [T, S]: the model's own, or with another temperature those of its scores. */
+/** The weights of a head [T, S]: the model's own, or recomputed from the scores at another temperature. */
 export function weightsOf(state, place, temperature = 1) {
   if (temperature === 1) return state.tensor("weights", place).part(place.head);
   const isMasked = maskOf(state, place);
@@ -36,10 +36,10 @@ export function weightsOf(state, place, temperature = 1) {
   return softmax(new Tensor(scores.shape, visible, scores.name), temperature);
 }
 
-/** The tokens of a word in a sentence, [first, last], or null: its first or last occurrence, whatever pieces it is made of. */
+/** The tokens [first, last] of a word's first or last occurrence in a sentence, also if it consists of several; or null. */
 export function findWord(tokens, word, { last = false } = {}) {
   const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
-  let found = null;
+  let span = null;
   for (let start = 0; start < tokens.length; start++) {
     if (tokens[start].kind !== "word") continue;
     let end = start;
@@ -48,12 +48,12 @@ export function findWord(tokens, word, { last = false } = {}) {
       .slice(start, end + 1)
       .map((token) => token.text)
       .join("");
-    if (plain(text) === plain(word) && (last || !found)) found = [start, end];
+    if (plain(text) === plain(word) && (last || !span)) span = [start, end];
   }
-  return found;
+  return span;
 }
 
-/** The encoder's head, and the tokens, with the largest weight from one word to another: {place, row, column, weight}, or null. */
+/** The largest weight of any encoder head from one word to another: {place, row, column, weight}, or null. */
 export function strongestLink(state, [from, to]) {
   const { tokens } = state.run.source;
   const [rows, columns] = [findWord(tokens, from), findWord(tokens, to, { last: true })];
@@ -61,21 +61,21 @@ export function strongestLink(state, [from, to]) {
   return best(state, (weights) => largestWhere(weights, (r, c) => c >= columns[0] && c <= columns[1], rows));
 }
 
-const NEAR = 1; // places on either side that are no distance
-const BY_PLACE = 0.6; // share of its weight on one offset from which a head goes by place
+const MAX_NEAR = 1; // tokens between adjacent words
+const MIN_POSITIONAL = 0.6; // mean weight on one offset that makes a head positional
 
 /**
- * The encoder's head that says most about pairs of words: for each word its largest weight on a word further off, in excess of
- * what that one gets from all; the mean of these. Heads that go by place have no say.
+ * The encoder head that says most about pairs of distant words. For each word it takes the largest weight on a distant word
+ * minus that word's mean weight, and averages over the words. Positional heads are excluded.
  */
 export function mostTellingHead(state) {
   const { tokens } = state.run.source;
   const isWord = (i) => tokens[i].kind !== "special" && /[\p{L}\p{N}]/u.test(tokens[i].text);
   return best(state, (weights) => {
-    if ([-1, 0, 1].some((offset) => meanAt(weights, offset) >= BY_PLACE)) return null;
+    if ([-1, 0, 1].some((offset) => meanAt(weights, offset) >= MIN_POSITIONAL)) return null;
     const excess = lessColumnMeans(weights);
     const all = tokens
-      .map((_, row) => isWord(row) && largestWhere(excess, (r, c) => isWord(c) && Math.abs(r - c) > NEAR, [row, row]))
+      .map((_, row) => isWord(row) && largestWhere(excess, (r, c) => isWord(c) && Math.abs(r - c) > MAX_NEAR, [row, row]))
       .filter(Boolean);
     if (!all.length) return null;
     const { row, column } = all.reduce((a, b) => (weights.at(b.row, b.column) > weights.at(a.row, a.column) ? b : a));
@@ -83,7 +83,7 @@ export function mostTellingHead(state) {
   });
 }
 
-/** The mean weight on the key so many places after the query. */
+/** The mean weight on the key `offset` tokens after the query. */
 function meanAt(weights, offset) {
   const rows = Array.from({ length: weights.shape[0] }, (_, r) => r).filter((r) => r + offset >= 0 && r + offset < weights.shape[1]);
   return rows.length ? rows.reduce((sum, r) => sum + weights.at(r, r + offset), 0) / rows.length : 0;
@@ -102,24 +102,24 @@ function lessColumnMeans(weights) {
   );
 }
 
-/** The largest weight of the rows from `first` to `last` where it is wanted: {row, column, weight}, or null. */
+/** The largest weight in the rows from `first` to `last` where `isWanted`: {row, column, weight}, or null. */
 function largestWhere(weights, isWanted, [first, last]) {
-  let found = null;
+  let largest = null;
   for (let row = first; row <= last; row++)
     for (let column = 0; column < weights.shape[1]; column++)
-      if (isWanted(row, column) && !(weights.at(row, column) <= found?.weight)) found = { row, column, weight: weights.at(row, column) };
-  return found;
+      if (isWanted(row, column) && !(weights.at(row, column) <= largest?.weight)) largest = { row, column, weight: weights.at(row, column) };
+  return largest;
 }
 
-/** The head of the encoder whose `measure(weights)` has the largest weight. */
+/** The encoder head whose `measure(weights)` has the largest weight. */
 function best(state, measure) {
   const { layers, heads } = state.size("encoder");
-  let found = null;
+  let bestHead = null;
   for (let layer = 0; layer < layers; layer++)
     for (let head = 0; head < heads; head++) {
       const place = { stack: "encoder", kind: "self_attn", layer, head };
       const measured = measure(weightsOf(state, place));
-      if (measured && !(measured.weight <= found?.weight)) found = { place, ...measured };
+      if (measured && !(measured.weight <= bestHead?.weight)) bestHead = { place, ...measured };
     }
-  return found;
+  return bestHead;
 }

@@ -2,21 +2,21 @@
 import { colour, signedScale, weightScale } from "./colours.js";
 import { el, number, shown } from "./dom.js";
 
-const LABEL = 12; // pixels of a label's letters
-const CHARACTER = 6.6; // pixels of a letter's width, about
+const LABEL = 12; // font size of a label in pixels
+const CHARACTER = 6.6; // approximate width of a letter in pixels
 
 /**
- * Adds a heat map of `tensor` [R, C] to `root` and returns its element, whose `tensor` is what it shows.
+ * Adds a heat map of `tensor` [R, C] to `root` and returns its element, which has the tensor as a property.
  *
  * @param {object} options
- *   rows, columns: tokens to label them with, or null
- *   label: what it is, in words (for the screen reader, too)
- *   scale: "weight" (0 to `largest`) or "signed" (-largest to largest); `largest` is 1, or the largest number
- *   masked: (row, column) => whether the cell is an illegal connection
- *   marked: (row, column) => whether the cell is painted in the other colour
- *   selected: a row to mark; onSelect: (row, column) => called on click or Enter; onHover: (row, column) or null
- *   read: (row, column, value) => the readout's text; rowName, columnName: what a row and a column are
- *   size: the largest side of a cell in pixels
+ *   rows, columns: tokens as labels, or null
+ *   label: a description, also for screen readers
+ *   scale: "weight" (0 to `largest`, by default 1) or "signed" (-largest to largest, by default the largest number)
+ *   masked: (row, column) => whether the cell is masked
+ *   marked: (row, column) => whether the cell has the second colour
+ *   selected: a row to mark; onSelect(row, column): called on click or Enter; onHover(row, column): the cell or nulls
+ *   read: (row, column, value) => the text of the readout; rowName, columnName: names of a row and a column
+ *   size: the maximum size of a cell in pixels
  */
 export function heatmap(root, tensor, options) {
   const { rows = null, columns = null, label, scale = "weight", masked = () => false, marked = () => false, selected = null, size = 26 } = options;
@@ -37,14 +37,14 @@ export function heatmap(root, tensor, options) {
   Object.assign(canvas.style, { width: `${C * width}px`, height: `${R * height}px`, left: `${left}px`, top: `${top}px` });
   const readout = el("p", { class: "readout", "aria-live": "polite" });
   const map = el("div", { class: "map", tabindex: 0, role: "img", "data-key": `map ${label}`,
-    "aria-label": `${label}. ${R} by ${C} numbers; read them with the arrow keys.` }, canvas);
+    "aria-label": `${label}. ${R} by ${C} numbers; use the arrow keys to read them.` }, canvas);
   Object.assign(map.style, { width: `${left + C * width}px`, height: `${top + R * height}px` });
   const element = el("div", { class: "heatmap" }, el("div", { class: "scroller" }, map), readout);
   element.tensor = tensor;
   root.append(element);
   readout.textContent = options.hint ?? " ";
 
-  const bleed = gap ? 0 : 0.5; // cells without a gap overlap, as a half-covered pixel would show the figure's ground
+  const bleed = gap ? 0 : 0.5; // cells without a gap overlap, or the background would show through half-covered pixels
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   for (let r = 0; r < R; r++)
@@ -64,15 +64,15 @@ export function heatmap(root, tensor, options) {
       context.fillRect(x, y, w + bleed, h + bleed);
     }
 
-  const label_ = (text, x, y, className, turned) => {
+  const addLabel = (text, x, y, className, turned) => {
     const span = el("span", { class: `label ${className}` }, text);
     Object.assign(span.style, { left: `${x}px`, top: `${y}px`, transform: turned ? "rotate(-52deg)" : null });
     map.append(span);
     return span;
   };
-  const rowLabels = rows?.map((token, r) => label_(shown(token), 0, r * height + top + height / 2 - LABEL * 0.72, "row", false));
+  const rowLabels = rows?.map((token, r) => addLabel(shown(token), 0, r * height + top + height / 2 - LABEL * 0.72, "row", false));
   rowLabels?.forEach((span) => (span.style.width = `${left - 6}px`));
-  columns?.forEach((token, c) => label_(shown(token), left + c * width + width / 2 - 2, top - LABEL - 2, "column", true));
+  columns?.forEach((token, c) => addLabel(shown(token), left + c * width + width / 2 - 2, top - LABEL - 2, "column", true));
   if (selected !== null && rowLabels?.[selected]) rowLabels[selected].classList.add("selected");
 
   const cursor = el("span", { class: "cursor", hidden: true });
@@ -110,4 +110,4 @@ export function heatmap(root, tensor, options) {
   return element;
 }
 
-const labelWidth = (tokens) => Math.min(110, Math.max(...tokens.map((token) => shown(token).length)) * CHARACTER + 12);
+const labelWidth = (tokens) => Math.min(110, Math.max(...tokens.map((token) => shown(token).length)) * CHARACTER + 17); // with room for bold letters

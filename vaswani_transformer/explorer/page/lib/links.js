@@ -1,4 +1,4 @@
-// Two columns of words joined by lines, as in the paper's Figures 3 to 5: how much each word looks at each other.
+// Attention weights as lines between two columns of words, as in the paper's Figures 3 to 5.
 import { colour } from "./colours.js";
 import { percent, shown } from "./dom.js";
 import { roving } from "./roving.js";
@@ -6,21 +6,21 @@ import { set } from "./svg.js";
 
 const [ROW, TOP, SIZE, CHARACTER] = [23, 26, 13, 7.4];
 const FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif";
-const LONGEST = 17; // letters of a word that are shown
-const LEAST_OF_ONE = 0.01; // of one word's lines the thin ones are shown, too
-const short = (token) => (shown(token).length > LONGEST ? `${shown(token).slice(0, LONGEST - 1)}…` : shown(token));
+const MAX_LETTERS = 17; // of a word
+const MIN_WEIGHT_OF_WORD = 0.01; // of a line when a single word's lines are shown
+const short = (token) => (shown(token).length > MAX_LETTERS ? `${shown(token).slice(0, MAX_LETTERS - 1)}…` : shown(token));
 
 /**
- * Adds the figure to `root`, and returns its SVG element; `svg.show({row})` or `svg.show({column})` brings out one word's lines.
+ * Adds the figure to `root` and returns its SVG element; `svg.show({row})` and `svg.show({column})` show one word's lines.
  *
  * @param {object} options
- *   rows, columns: the tokens that look, and those that are looked at; rowName, columnName: the columns' headings
+ *   rows, columns: the tokens of the queries and of the keys; rowName, columnName: headings
  *   heads: [{name, colour, weights: tensor [R, C]}], one or several
- *   selected: the row whose lines stay, or null; onSelect(row), onShow(row or null)
- *   least: weights below it have no line
+ *   selected: the row whose lines stay, or null; onSelect(row); onShow(row or null)
+ *   minWeight: smaller weights have no line
  */
 export function links(root, options) {
-  const figure = new Links(root, { selected: null, least: 0.03, ...options });
+  const figure = new Links(root, { selected: null, minWeight: 0.03, ...options });
   const element = figure.svg.node();
   Object.assign(element, { show: (words) => figure.show(words), tensor: options.heads[0].weights, heads: options.heads });
   root.append(element);
@@ -43,12 +43,12 @@ class Links {
     this.rest();
   }
 
-  /** Where everything is, in pixels. */
+  /** Computes the layout in pixels. */
   layOut(root) {
     const { rows, columns, heads } = this;
     this.width = Math.max(250, Math.min(620, root.clientWidth || 560));
     const room = (tokens) => Math.min(this.width * 0.34, Math.max(...tokens.map((token) => short(token).length)) * CHARACTER + 44);
-    this.cell = heads.length > 1 ? Math.min(8, 80 / heads.length) : 0; // small squares say which head looks where
+    this.cell = heads.length > 1 ? Math.min(8, 80 / heads.length) : 0; // width of the squares that show the weights of several heads
     this.from = room(rows);
     this.words = this.width - room(columns);
     this.to = this.words - 8 - this.cell * heads.length;
@@ -57,7 +57,7 @@ class Links {
 
   y = (i) => TOP + (i + 0.5) * ROW;
 
-  /** How far a head's lines are moved, so that heads do not hide each other. */
+  /** The vertical offset of a head's lines, so that heads do not hide each other. */
   apart = (head) => (head - (this.heads.length - 1) / 2) * Math.min(2.5, 14 / this.heads.length);
 
   write(parent, x, y, anchor, text = "", fill = this.ink, size = SIZE) {
@@ -65,13 +65,13 @@ class Links {
     return parent.append("text").call(set, { x, y, "text-anchor": anchor, "dominant-baseline": "central", style }).text(text);
   }
 
-  /** The columns' names, and with several heads which colour is whose. */
+  /** The names of the columns, and the colours of several heads. */
   drawHeadings() {
     const { heads, from, to, svg } = this;
     this.write(svg, from - 8, 10, "end", this.rowName, this.soft);
     this.write(svg, this.words + 8, 10, "start", this.columnName, this.soft);
     const step = Math.min(18, (to - from) / heads.length);
-    if (heads.length === 1 || step < 9) return; // where there is room for numbers that can be read
+    if (heads.length === 1 || step < 9) return; // too narrow for readable numbers
     heads.forEach(({ name, colour: fill }, i) => {
       const x = (from + to) / 2 + (i - (heads.length - 1) / 2) * step;
       svg
@@ -83,7 +83,7 @@ class Links {
     });
   }
 
-  /** A word with room for its share beside it: left of a word on the left, right of one on the right. */
+  /** A word and its share: left of a word on the left, right of a word on the right. */
   drawWord(token, i, isLeft) {
     const group = this.svg.append("g");
     const place = isLeft ? { x: 0, width: this.from } : { x: this.words, width: this.width - this.words };
@@ -124,7 +124,7 @@ class Links {
     this.show({ row: this.selected });
   }
 
-  /** Draws the lines of one row, of one column, or all. */
+  /** Draws the lines of one row, of one column, or all lines. */
   show({ row = null, column = null } = {}) {
     const pairs = this.pairs(row, column);
     const strongest = pairs.at(-1)?.weight ?? 1;
@@ -136,15 +136,15 @@ class Links {
     this.onShow?.(row);
   }
 
-  /** The pairs that have a line, [{row, column, weight, head}], the strongest last. */
+  /** The pairs that have a line, [{row, column, weight, head}], by increasing weight. */
   pairs(row, column) {
-    const least = row === null && column === null ? this.least : LEAST_OF_ONE;
+    const minWeight = row === null && column === null ? this.minWeight : MIN_WEIGHT_OF_WORD;
     const range = (only, tokens) => (only === null ? tokens.map((_, i) => i) : [only]);
     const [rows, columns] = [range(row, this.rows), range(column, this.columns)];
     const all = this.heads.flatMap(({ weights }, head) =>
       rows.flatMap((r) => columns.map((c) => ({ row: r, column: c, weight: weights.at(r, c), head }))),
     );
-    return all.filter(({ weight }) => weight >= least).sort((a, b) => a.weight - b.weight);
+    return all.filter(({ weight }) => weight >= minWeight).sort((a, b) => a.weight - b.weight);
   }
 
   drawLines(pairs, strongest) {
@@ -163,7 +163,7 @@ class Links {
       });
   }
 
-  /** With several heads, how much each gives to each word. */
+  /** With several heads, the weight of each head on each word as a square. */
   drawSquares(row, strongest) {
     const cells = row === null || !this.cell ? [] : this.columns.flatMap((_, column) => this.heads.map((_, head) => ({ column, head })));
     this.squares
@@ -180,7 +180,7 @@ class Links {
       });
   }
 
-  /** Marks the word at `at` among its like, and with one head says the `shares` of the words. */
+  /** Marks the word at `at`; with one head also shows the `shares` of the words. */
   emphasise(words, at, shares) {
     const isOne = this.heads.length === 1;
     words.forEach(({ word, share, back }, i) => {

@@ -1,16 +1,16 @@
-// Position encodings: the paper's, the rotation that shifts them, and what a fitted matrix makes of a learned table.
+// Positional encodings: the paper's sinusoids, the rotation that shifts them, and the fit of a shift to a learned table.
 import { Tensor, timesTransposed } from "./tensors.js";
 
-/** The paper's encoding of the positions 0 to length - 1, with sines and cosines in turn: [length, width]. */
+/** The paper's encoding of the positions 0 to length - 1, with alternating sines and cosines: [length, width]. */
 export function sinusoids(length, width) {
   const value = (p, c) => (c % 2 ? Math.cos : Math.sin)(p / 10000 ** ((2 * Math.floor(c / 2)) / width));
   return new Tensor([length, width], Float32Array.from({ length: length * width }, (_, i) => value(Math.floor(i / width), i % width)));
 }
 
-/** The columns with the sine and the cosine of pair i. */
+/** The columns of the sine and the cosine of pair i. */
 export const columnsOf = (i, width, isConcatenated) => (isConcatenated ? [i, i + width / 2] : [2 * i, 2 * i + 1]);
 
-/** The pairs' frequencies, in radians per position. Some toolkits divide by d/2 - 1 instead of d/2: the table's slowest pair says which. */
+/** The frequency of each pair in radians per position. Some toolkits divide by d/2 - 1 instead of d/2; the slowest pair shows which. */
 export function frequencies(table, isConcatenated) {
   const [length, width] = table.shape;
   const half = width / 2;
@@ -36,24 +36,24 @@ export function rotationError(table, omegas, k, isConcatenated) {
   return largest;
 }
 
-/** A pair (sine, cosine) turned by an angle: a block of M_k times the pair. */
+/** A pair (sine, cosine) rotated by an angle: a block of M_k times the pair. */
 export const turn = ([x, y], angle) => [Math.cos(angle) * x + Math.sin(angle) * y, Math.cos(angle) * y - Math.sin(angle) * x];
 
 /**
- * A matrix fitted by least squares to shift the even positions by k, tried on the odd ones: the root of the squared error over the
- * squared deviation from the mean. 0: it shifts perfectly; 1: no better than the mean.
+ * Fits a matrix that shifts the even positions by k (least squares), and tests it on the odd ones. Returns the root of the squared
+ * error over the squared deviation from the mean: 0 is a perfect shift, 1 is as bad as the mean.
  */
 export function fitError(table, k) {
   const positions = Array.from({ length: table.shape[0] - k }, (_, p) => p);
   const rows = (subset) => new Tensor([subset.length, table.shape[1]], Float32Array.from(subset.flatMap((p) => [...table.part(p).data])));
   const [even, odd] = [0, 1].map((rest) => positions.filter((p) => p % 2 === rest));
-  const [known, others] = [rows(even), rows(odd)];
-  // Least squares of the smallest norm: each of the others is written as a mixture of the known rows, and shifted as they are.
-  const mixtures = solve(timesTransposed(known, known), timesTransposed(known, others));
+  const [fitted, tested] = [rows(even), rows(odd)];
+  // The solution of minimum norm: it writes each tested row as a mixture of the fitted rows, and shifts these.
+  const mixtures = solve(timesTransposed(fitted, fitted), timesTransposed(fitted, tested));
   return relativeError(mixtures, rows(even.map((p) => p + k)), rows(odd.map((p) => p + k)));
 }
 
-/** mixtures [n][m] of `parts` [n, d] against `targets` [m, d]. */
+/** The error of the mixtures [n][m] of `parts` [n, d] with respect to `targets` [m, d]. */
 function relativeError(mixtures, parts, targets) {
   const [[n, d], [m]] = [parts.shape, targets.shape];
   let [error, spread] = [0, 0];
@@ -70,7 +70,7 @@ function relativeError(mixtures, parts, targets) {
   return Math.sqrt(error / (spread || 1));
 }
 
-/** The X with A X = B for a symmetric positive A [n, n] and B [n, m], by elimination; a little on the diagonal keeps it stable. */
+/** Solves A X = B for a symmetric positive A [n, n] and B [n, m] by elimination; a small ridge keeps it stable. */
 function solve(A, B) {
   const [n, m] = B.shape;
   let trace = 0;

@@ -1,6 +1,6 @@
-// Many things of one kind as one stop of the tab key: arrows move between them.
+// Roving tabindex: many elements are a single stop of the tab key, and arrow keys move between them.
 
-/** `items` are elements in rows of `columns`; `current` is the one that the tab key reaches. */
+/** `items` are elements in rows of `columns`; the tab key reaches the one at index `current`. */
 export function roving(items, { columns = 1, current = 0 } = {}) {
   const set = (at) => items.forEach((item, i) => item.setAttribute("tabindex", i === at ? "0" : "-1"));
   set(Math.max(0, Math.min(current, items.length - 1)));

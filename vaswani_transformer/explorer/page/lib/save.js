@@ -1,9 +1,9 @@
-// A figure as a file of its own.
+// Saves a figure as an SVG file.
 import { colour } from "./colours.js";
 
 const MARGIN = 14;
 
-/** The text of an SVG file that stands alone: it has the page's colours in it, and a title below the figure. */
+/** The text of a standalone SVG file, with the page's colours and a title below the figure. */
 export function standalone(svg, title) {
   const [width, height] = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
   const font = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif";
@@ -47,7 +47,7 @@ function wrapped(text, letters) {
   return lines;
 }
 
-/** Gives the reader a file to save. */
+/** Downloads `text` as a file. */
 export function save(text, name, type = "image/svg+xml") {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");

@@ -1,4 +1,4 @@
-// What the page shows at present: a model, a run (a sentence and its translation) with its tensors, and a selection.
+// The state of the page: a model, a run (a sentence and its translation) with its tensors, and a selection.
 
 export class State {
   #listeners = new Map();
@@ -36,7 +36,7 @@ export class State {
     this.emit("run");
   }
 
-  /** Changes the selection; what the model does not have is replaced by the nearest that it has. */
+  /** Changes the selection; a layer or head that the model does not have becomes the nearest one. */
   select(change) {
     const selection = { ...this.selection, ...change };
     if (selection.stack === "encoder") selection.kind = "self_attn";
@@ -47,18 +47,18 @@ export class State {
     this.emit("select");
   }
 
-  /** Layers and heads of a stack. */
+  /** The number of layers and heads of a stack. */
   size(stack) {
     const { config } = this.model;
     return { layers: config[`${stack}_layers`], heads: config[`${stack}_attention_heads`] };
   }
 
-  /** A tensor of the run: of the selected attention for "query", "weights" and so on, or by its whole name. */
+  /** A tensor of the run, by its full name, or by "query", "weights" and so on for the selected attention. */
   tensor(name, { stack, layer, kind } = this.selection) {
     return this.tensors.get(name) ?? this.tensors.get(`${stack}.layers.${layer}.${kind}.${name}`);
   }
 
-  /** The tokens that ask (rows) and those that are asked (columns) in an attention. */
+  /** The tokens of the queries (rows) and of the keys (columns) of an attention. */
   tokens({ stack, kind } = this.selection) {
     const { source, target } = this.run;
     return { rows: stack === "encoder" ? source.tokens : target.tokens, columns: kind === "cross_attn" || stack === "encoder" ? source.tokens : target.tokens };

@@ -1,17 +1,17 @@
-// Tensors of a safetensors file: eight bytes with the length of a JSON header, the header, the numbers.
+// Tensors, and the safetensors format: eight bytes with the length of the JSON header, the header, the numbers.
 
-/** A tensor of float32 numbers: `shape`, and `data` in rows. */
+/** A float32 tensor: its `shape`, and its `data` in row-major order. */
 export class Tensor {
   constructor(shape, data, name = "") {
     Object.assign(this, { shape, data, name });
   }
 
-  /** The number at these indices. */
+  /** The number at the given indices. */
   at(...index) {
     return this.data[index.reduce((offset, i, axis) => offset * this.shape[axis] + i, 0)];
   }
 
-  /** The part at these leading indices: of [H, T, S], `part(h)` is [T, S] and `part(h, t)` is [S]. It shares memory. */
+  /** The part at the given leading indices: for [H, T, S], `part(h)` is [T, S] and `part(h, t)` is [S]. It shares memory. */
   part(...index) {
     const shape = this.shape.slice(index.length);
     const size = shape.reduce((a, b) => a * b, 1);
@@ -19,13 +19,13 @@ export class Tensor {
     return new Tensor(shape, this.data.subarray(start, start + size), `${this.name}[${index.join(", ")}]`);
   }
 
-  /** A tensor of the same shape with `fn` of each number. */
+  /** A tensor of the same shape with `fn` applied to each number. */
   map(fn) {
     return new Tensor(this.shape, Float32Array.from(this.data, fn), this.name);
   }
 }
 
-/** A file's bytes -> Map of names to tensors. */
+/** Reads a file's bytes into a Map of names to tensors. */
 export function readTensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
@@ -34,7 +34,7 @@ export function readTensors(buffer) {
     if (name === "__metadata__") continue;
     if (entry.dtype !== "F32") throw new Error(`${name} is ${entry.dtype}, not F32`);
     const [start, end] = entry.data_offsets;
-    const bytes = buffer.slice(8 + length + start, 8 + length + end); // a copy, so that it is aligned
+    const bytes = buffer.slice(8 + length + start, 8 + length + end); // a copy is aligned
     tensors.set(name, new Tensor(entry.shape, new Float32Array(bytes), name));
   }
   return tensors;
@@ -63,7 +63,7 @@ export function times(a, b) {
   return new Tensor([n, m], out);
 }
 
-/** The softmax of each row of scores [n, m] over `temperature`; minus infinity gives 0. */
+/** The softmax of each row of scores [n, m] divided by `temperature`; minus infinity gives 0. */
 export function softmax(scores, temperature = 1) {
   const m = scores.shape.at(-1);
   const out = new Float32Array(scores.data.length);
@@ -77,5 +77,5 @@ export function softmax(scores, temperature = 1) {
   return new Tensor(scores.shape, out);
 }
 
-/** The Euclidean length of a row. */
+/** The Euclidean norm of a row. */
 export const norm = (row) => Math.sqrt(row.reduce((sum, x) => sum + x * x, 0));

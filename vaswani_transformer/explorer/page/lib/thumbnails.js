@@ -1,8 +1,8 @@
-// A tensor [rows, columns] as a small picture: one pixel for a number, made larger by style.css.
+// A tensor [rows, columns] as a small picture with a pixel per number, which style.css enlarges.
 import { colour, weightScale } from "./colours.js";
 import { el } from "./dom.js";
 
-/** A canvas whose `tensor` is what it shows, from 0 to `largest`. */
+/** A canvas with colours from 0 to `largest`; it has the tensor as a property. */
 export function thumbnail(tensor, { masked = () => false, largest = 1 } = {}) {
   const [rows, columns] = tensor.shape;
   const canvas = el("canvas", { width: columns, height: rows, class: "thumbnail", "aria-hidden": "true" });

@@ -1,4 +1,4 @@
-"""What the explorer's answers hold, from what inspection gives. Everything here can be written as JSON."""
+"""The explorer's responses, built from an inspection; all can be written as JSON."""
 
 import json
 from dataclasses import asdict
@@ -11,13 +11,13 @@ from ..inspection.heads import head_names
 from ..inspection.inspection import Inspection
 from ..inspection.readable import Reader, Token, read_target
 from ..model.configuration_vaswani import VaswaniConfig
+from .checkpoints import LoadedCheckpoint
 from .measures import roles_of
-from .opened import Opened
 from .parts import parameter_tree
 
 
-SOURCE_TOKENS, BEAMS = 100, 8  # what a request may ask for
-POSITIONS = 128  # that are shown
+MAX_SOURCE_TOKENS, MAX_BEAMS = 100, 8  # of a request
+MAX_POSITIONS = 128  # shown on the page
 
 CONFIG = (
     "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads",
@@ -27,15 +27,15 @@ CONFIG = (
     "max_position_embeddings",
 )  # fmt: skip
 
-# The sentence that the page opens with, and sentences that show what the paper's Figures 3 to 5 show: a long-distance
-# dependency, what a pronoun refers to, and the structure of a sentence. Where two words are given, attention should
-# lead from the first to the second; in these sentences a head of a shipped checkpoint does lead there.
+# The first sentence on the page, and sentences for the phenomena of the paper's Figures 3 to 5: a long-distance
+# dependency, the word that a pronoun refers to, and the structure of a sentence. If there are two words, the first
+# should attend to the second; in an included checkpoint there is a head that does so.
 OPENING = {
     "en": "The dog did not cross the street because it was too tired.",
     "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
     "fr": "Le chien n'a pas traversé la rue parce qu'il était trop fatigué.",
 }
-GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}  # where learned positions end before that sentence does
+GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}  # where learned positions are too few for that sentence
 EXAMPLES = {
     "en": {
         "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
@@ -54,63 +54,63 @@ EXAMPLES = {
     },
 }
 ABOUT = {
-    "long-distance": "Figure 3: words that belong together, far from each other",
-    "anaphora": "Figure 4: the word that a pronoun stands for",
-    "structure": "Figure 5: heads that follow the structure of the sentence",
+    "long-distance": "Figure 3: two words that belong together, far apart",
+    "anaphora": "Figure 4: a pronoun and the noun that it refers to",
+    "structure": "Figure 5: a head that follows the structure of the sentence",
 }
 
 
-def model_answer(opened: Opened, live: bool = True) -> dict[str, Any]:
-    """Everything about a checkpoint that does not depend on a sentence."""
-    model, generation = opened.model, opened.model.generation_config
-    source, target = opened.languages
+def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str, Any]:
+    """Describe a checkpoint, apart from any sentence."""
+    model, generation = checkpoint.model, checkpoint.model.generation_config
+    source, target = checkpoint.languages
     language = source if source in EXAMPLES else "en"
     return {
-        "name": opened.name,
+        "name": checkpoint.name,
         "source_language": source,
         "target_language": target,
-        "example": OPENING[language] if fits(opened, OPENING[language]) else GREETING[language],
+        "example": OPENING[language] if fits(checkpoint, OPENING[language]) else GREETING[language],
         "examples": [
             {"id": name, "text": text, "about": ABOUT[name], "words": words}
             for name, (text, words) in EXAMPLES[language].items()
         ],
-        "config": config_answer(model.config),
+        "config": config_response(model.config),
         "parameters": asdict(parameter_tree(model)),
-        "training": training_answer(opened),
-        "curve": read_json(opened, "curve.json"),
+        "training": training_response(checkpoint),
+        "curve": read_json(checkpoint, "curve.json"),
         "generation": {
             "num_beams": generation.num_beams or 1,
             "length_penalty": 1.0 if generation.length_penalty is None else generation.length_penalty,
             "length_penalty_offset": model.penalty_offset(),
         },
-        "limits": {"source_tokens": source_limit(opened), "beams": BEAMS},
+        "limits": {"source_tokens": source_limit(checkpoint), "beams": MAX_BEAMS},
         "live": live,
     }
 
 
-def config_answer(config: VaswaniConfig) -> dict[str, Any]:
-    answer = {name: getattr(config, name) for name in CONFIG}
+def config_response(config: VaswaniConfig) -> dict[str, Any]:
+    response = {name: getattr(config, name) for name in CONFIG}
     for name in ("d_k", "d_v"):
-        answer[name] = answer[name] or config.d_model // config.encoder_attention_heads
-    return answer
+        response[name] = response[name] or config.d_model // config.encoder_attention_heads
+    return response
 
 
-def source_limit(opened: Opened) -> int:
-    longest = opened.model.config.longest_sequence
-    return SOURCE_TOKENS if longest is None else min(SOURCE_TOKENS, longest)
+def source_limit(checkpoint: LoadedCheckpoint) -> int:
+    longest = checkpoint.model.config.longest_sequence
+    return MAX_SOURCE_TOKENS if longest is None else min(MAX_SOURCE_TOKENS, longest)
 
 
-def fits(opened: Opened, text: str) -> bool:
-    """Whether the checkpoint can write a text, and the page show it."""
+def fits(checkpoint: LoadedCheckpoint, text: str) -> bool:
+    """Whether the text is short enough, and all its characters are in the vocabulary."""
     try:
-        return len(opened.tokenizer(text)["input_ids"]) <= source_limit(opened)
-    except ValueError:  # a character that is not in its vocabulary
+        return len(checkpoint.tokenizer(text)["input_ids"]) <= source_limit(checkpoint)
+    except ValueError:  # a character outside the vocabulary
         return False
 
 
-def training_answer(opened: Opened) -> dict[str, Any] | None:
-    """The recorded facts of a training run, or None where there are none."""
-    training = read_json(opened, "training.json")
+def training_response(checkpoint: LoadedCheckpoint) -> dict[str, Any] | None:
+    """The recorded facts of the training run, or None."""
+    training = read_json(checkpoint, "training.json")
     if not isinstance(training, dict) or not isinstance(training.get("recipe"), dict):
         return None
     recipe = training["recipe"]
@@ -124,28 +124,28 @@ def training_answer(opened: Opened) -> dict[str, Any] | None:
     recorded = ("epochs", "training_pairs", "target_tokens_per_epoch", "hours", "device", "averaged_steps")
     return {
         **facts,
-        "schedule": f"equation 3, then {cooldown:,} steps down to 0" if cooldown else "equation 3",
+        "schedule": f"equation 3, then a cooldown of {cooldown:,} steps" if cooldown else "equation 3",
         "trained_length": recipe.get("data", {}).get("max_length"),
         "initial": recipe.get("initial"),
         **{name: training.get(name) for name in recorded},
-        "trained_on": opened.about.trained_on if opened.about else [],
+        "trained_on": checkpoint.about.trained_on if checkpoint.about else [],
     }
 
 
-def read_json(opened: Opened, name: str) -> Any:
-    """A file of the checkpoint's folder, or None where it is not there or not JSON."""
-    if opened.folder is None:
+def read_json(checkpoint: LoadedCheckpoint, name: str) -> Any:
+    """Read a JSON file of the checkpoint's folder; None if it is missing or invalid."""
+    if checkpoint.folder is None:
         return None
     try:
-        return json.loads((opened.folder / name).read_text(encoding="utf-8"))
+        return json.loads((checkpoint.folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
 
-def position_tensors(opened: Opened) -> dict[str, torch.Tensor]:
-    """`positions` [128, D], or fewer where a learned table ends; zeros where the model has none."""
-    config, embedding = opened.model.config, opened.model.base_model.encoder.embedding
-    length = min(POSITIONS, config.longest_sequence or POSITIONS)
+def position_tensors(checkpoint: LoadedCheckpoint) -> dict[str, torch.Tensor]:
+    """`positions` [P, d_model], P at most 128 and the length of a learned table; zeros if the model has none."""
+    config, embedding = checkpoint.model.config, checkpoint.model.base_model.encoder.embedding
+    length = min(MAX_POSITIONS, config.longest_sequence or MAX_POSITIONS)
     if config.position_encoding == "none":
         return {"positions": torch.zeros(length, config.d_model)}
     with torch.no_grad():
@@ -153,22 +153,22 @@ def position_tensors(opened: Opened) -> dict[str, torch.Tensor]:
 
 
 def tensors_file(tensors: dict[str, torch.Tensor]) -> bytes:
-    """The safetensors file of some tensors; each has memory of its own in it."""
+    """Serialise tensors as a safetensors file in float32, which does not allow them to share memory."""
     return save({name: x.detach().float().contiguous().clone() for name, x in tensors.items()})
 
 
-def run_answer(opened: Opened, run_id: str, request: dict, inspection: Inspection) -> dict[str, Any]:
-    """One translation and how it came about, without its tensors."""
-    reader = read_target(opened.tokenizer)
+def run_response(checkpoint: LoadedCheckpoint, run_id: str, request: dict, inspection: Inspection) -> dict[str, Any]:
+    """Describe a translation and its search, without the tensors."""
+    reader = read_target(checkpoint.tokenizer)
     return {
         "id": run_id,
-        "checkpoint": opened.name,
+        "checkpoint": checkpoint.name,
         "request": request,
-        "source": {"text": inspection.text, "tokens": tokens_answer(inspection.source)},
+        "source": {"text": inspection.text, "tokens": tokens_response(inspection.source)},
         "target": {
             "text": inspection.translation,
-            "tokens": tokens_answer(inspection.target),
-            "outputs": tokens_answer(inspection.outputs),
+            "tokens": tokens_response(inspection.target),
+            "outputs": tokens_response(inspection.outputs),
         },
         "log_probs": inspection.log_probs.tolist(),
         "mean_log_probs": inspection.mean_log_probs.tolist(),
@@ -178,48 +178,48 @@ def run_answer(opened: Opened, run_id: str, request: dict, inspection: Inspectio
             [{"id": a.token.id, "text": a.token.text, "log_prob": a.log_prob} for a in position]
             for position in inspection.alternatives
         ],
-        "search": search_answer(opened, reader, inspection),
-        "heads": heads_answer(opened, inspection),
+        "search": search_response(checkpoint, reader, inspection),
+        "heads": heads_response(checkpoint, inspection),
         "changes": None,
         "timing_ms": inspection.milliseconds,
     }
 
 
-def tokens_answer(tokens: list[Token]) -> list[dict[str, Any]]:
+def tokens_response(tokens: list[Token]) -> list[dict[str, Any]]:
     return [asdict(token) for token in tokens]
 
 
-def search_answer(opened: Opened, reader: Reader, inspection: Inspection) -> dict[str, Any]:
+def search_response(checkpoint: LoadedCheckpoint, reader: Reader, inspection: Inspection) -> dict[str, Any]:
     search = inspection.search
     return {
         "beams": search.beams,
         "alpha": search.alpha,
         "offset": search.offset,
         "max_length": search.max_length,
-        "steps": [{"candidates": [candidate_answer(c, reader) for c in step]} for step in search.steps],
+        "steps": [{"candidates": [candidate_response(c, reader) for c in step]} for step in search.steps],
         "finished": [
             {
-                "key": one.key,
-                "text": opened.tokenizer.decode(one.tokens, skip_special_tokens=True),
-                "tokens": [token.text for token in reader.tokens(one.tokens)],
-                "log_prob": one.log_prob,
-                "length": len(one.tokens),
-                "score": one.score,
+                "key": hypothesis.key,
+                "text": checkpoint.tokenizer.decode(hypothesis.tokens, skip_special_tokens=True),
+                "tokens": [token.text for token in reader.tokens(hypothesis.tokens)],
+                "log_prob": hypothesis.log_prob,
+                "length": len(hypothesis.tokens),
+                "score": hypothesis.score,
             }
-            for one in search.finished
+            for hypothesis in search.finished
         ],
     }
 
 
-def candidate_answer(candidate, reader: Reader) -> dict[str, Any]:
-    answer = asdict(candidate)
-    answer["id"] = answer.pop("token")
-    return answer | {"text": reader.token(candidate.token).text}
+def candidate_response(candidate, reader: Reader) -> dict[str, Any]:
+    response = asdict(candidate)
+    response["id"] = response.pop("token")
+    return response | {"text": reader.token(candidate.token).text}
 
 
-def heads_answer(opened: Opened, inspection: Inspection) -> list[dict[str, Any]]:
+def heads_response(checkpoint: LoadedCheckpoint, inspection: Inspection) -> list[dict[str, Any]]:
     return [
         dict(zip(("stack", "kind", "layer", "head"), role.head, strict=True))
         | {"label": role.label, "measures": role.measures}
-        for role in roles_of(inspection, head_names(opened.model))
+        for role in roles_of(inspection, head_names(checkpoint.model))
     ]

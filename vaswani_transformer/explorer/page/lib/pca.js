@@ -1,19 +1,19 @@
-// Principal components: vectors of many numbers, drawn in a plane.
+// Principal component analysis: projects vectors onto a plane.
 import { norm } from "./tensors.js";
 
 const ROUNDS = 300;
 
-/** The two directions in which the rows of `values` [n, d] differ most: a place for each row, and their share of the variance. */
+/** Projects the rows of `values` [n, d] onto their first two principal components: {points, share of the variance}. */
 export function project(values) {
   const rows = centre(values);
   const total = rows.reduce((sum, row) => sum + norm(row) ** 2, 0);
   if (total < 1e-12) return { points: rows.map(() => [0, 0]), share: 1 };
-  const axes = longestAxes(covariance(rows));
+  const axes = firstAxes(covariance(rows));
   const points = rows.map((row) => axes.map((axis) => inner(row, axis)));
   return { points, share: points.reduce((sum, point) => sum + norm(point) ** 2, 0) / total };
 }
 
-/** The rows less their mean, as arrays. */
+/** The rows minus their mean, as arrays. */
 function centre(values) {
   const [n, d] = values.shape;
   const rows = Array.from({ length: n }, (_, r) => Float64Array.from(values.part(r).data));
@@ -31,8 +31,8 @@ function covariance(rows) {
   return matrix;
 }
 
-/** Two orthogonal axes, the longer first: the matrix, applied again and again, turns any two vectors towards them. */
-function longestAxes(matrix) {
+/** The first two eigenvectors of the matrix, by power iteration. */
+function firstAxes(matrix) {
   let axes = [1, 2].map((pace) => matrix.map((_, c) => Math.cos((c + 1) * pace)));
   for (let round = 0; round < ROUNDS; round++) {
     axes = axes.map((axis) => matrix.map((row) => inner(row, axis)));

@@ -1,22 +1,23 @@
-// Figure 1 of the paper as the page's map: every box leads to the chapter that shows it at work.
+// Figure 1 of the paper as the page's table of contents: every box links to the chapter that explains it.
 import { count, el, prose } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [640, 560];
 
 const text = (isLive) => `
 <p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole
-  sentence at once; on the right the <em>decoder</em> writes the translation, token by token, and looks back at what the encoder made of the sentence.</p>
-<p>${isLive ? "The model is running. Write a sentence above, and follow it" : "Follow the sentence above"} through the ten
-  chapters in order, or click the part that you want to understand. The pictures are drawn from the model's own tensors, and most of them can be changed: switch a head off, take the
-  mask away, widen the beam, and see what becomes of the translation.</p>`;
+  sentence at once. On the right the <em>decoder</em> writes the translation token by token and looks at the encoder's output.
+  A token is a word or a piece of a word.</p>
+<p>${isLive ? "The model is running. Write a sentence above and follow it" : "Follow the sentence above"} through the ten
+  chapters, or click the part that you want to understand. The figures are drawn from the model's own tensors, and you can change
+  most of them: switch a head off, remove the mask, widen the beam, and see what happens to the translation.</p>`;
 
 /** The boxes of one stack from bottom to top: [text, chapter, height]. */
 const ENCODER = [["Multi-Head Attention", "heads"], ["Add & Norm", "encoder"], ["Feed Forward", "encoder"], ["Add & Norm", "encoder"]];
 const DECODER = [["Masked Multi-Head Attention", "decoder"], ["Add & Norm", "encoder"], ["Multi-Head Attention", "heads"], ["Add & Norm", "encoder"],
   ["Feed Forward", "encoder"], ["Add & Norm", "encoder"]];
 
-/** Adds the map to `root`; drawn again for another model. */
-export function map(root, state) {
+/** Adds the figure to `root`, and redraws it for another model. */
+export function architecture(root, state) {
   const place = el("div", { class: "figure-1" });
   root.append(el("div", { class: "opening" }, place, prose(text(!state.source.sentences))));
   state.on("model", () => place.replaceChildren(draw(state.model)));
@@ -24,7 +25,7 @@ export function map(root, state) {
 
 function draw({ config }) {
   const svg = window.d3.create("svg").attr("viewBox", `50 76 ${WIDTH - 90} ${HEIGHT - 76}`).attr("role", "group")
-    .attr("aria-label", "Figure 1, the model architecture; each part is a link to its chapter");
+    .attr("aria-label", "Figure 1, the model architecture. Each part is a link to its chapter.");
   svg.append("defs").append("marker").attr("id", "tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4).attr("markerWidth", 6).attr("markerHeight", 6)
     .attr("orient", "auto").append("path").attr("d", "M0 0 8 4 0 8z").attr("class", "tip");
   const arrow = (path) => svg.append("path").attr("d", path).attr("class", "arrow").attr("marker-end", "url(#tip)");
@@ -45,7 +46,7 @@ function draw({ config }) {
       if (i) arrow(`M${x} ${y + 44} V${y + 31}`);
       box(text, chapter, x, y, text.startsWith("Add") ? "norm" : text.startsWith("Feed") ? "feed-forward" : "attention");
     });
-    for (const [i, [text]] of boxes.entries()) { // the residual connections go around
+    for (const [i, [text]] of boxes.entries()) { // residual connections
       if (!text.startsWith("Add")) arrow(`M${x} ${bottom - i * 44 + (i ? -7 : 4)} H${x - 95} V${bottom - (i + 2) * 44 + 15} H${x - 89}`);
     }
     label(`${layers} ×`, x === left ? x - 115 : x + 115, (top + bottom) / 2, x === left ? "end" : "start", "times");
@@ -59,7 +60,7 @@ function draw({ config }) {
     arrow(`M${x} ${bottom + 27} V${bottom - 13}`);
     label(x === left ? "the sentence" : "the translation so far", x, bottom + 82);
   }
-  arrow(`M${left} ${encoderTop + 18} V${encoderTop - 16} H${(left + right) / 2} V${bottom - 2 * 44 - 30} H${right - 89}`); // the encoder's output to each decoder layer
+  arrow(`M${left} ${encoderTop + 18} V${encoderTop - 16} H${(left + right) / 2} V${bottom - 2 * 44 - 30} H${right - 89}`); // the encoder's output, to each decoder layer
   box("Linear + Softmax", "beam", right, decoderTop - 62, "softmax");
   arrow(`M${right} ${decoderTop + 18} V${decoderTop - 31}`);
   arrow(`M${right} ${decoderTop - 62} V${decoderTop - 82}`);
@@ -68,9 +69,9 @@ function draw({ config }) {
   return svg.node();
 }
 
-/** The model's sizes; of two stacks or vocabularies that differ both. */
+/** The model's sizes; two numbers if the stacks or vocabularies differ. */
 function facts(config) {
-  const both = (one, other) => (other && other !== one ? `${count(one)} and ${count(other)}` : count(one));
+  const both = (first, second) => (second && second !== first ? `${count(first)} and ${count(second)}` : count(first));
   const heads = both(config.encoder_attention_heads, config.decoder_attention_heads);
   const norms = config.norm_position === "pre" ? " · norms before the sub-layers" : "";
   return `d_model ${count(config.d_model)} · heads ${heads} · d_ff ${both(config.d_ff, config.decoder_d_ff)}`

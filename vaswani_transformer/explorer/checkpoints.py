@@ -1,4 +1,4 @@
-"""The checkpoints that the explorer offers, opened when first asked for."""
+"""The checkpoints that the explorer offers, loaded when first requested."""
 
 import threading
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ..registration import load
 
 
 @dataclass
-class Opened:
+class LoadedCheckpoint:
     """A checkpoint in memory."""
 
     name: str
@@ -36,18 +36,19 @@ class Opened:
 
 
 class UnknownCheckpoint(LookupError):
-    """No checkpoint of this name is offered; the message lists those that are."""
+    """The checkpoint does not exist; the message lists the available ones."""
 
 
-class Shelf:
-    """The shipped checkpoints by name, and one more by its folder's or repository's last name.
+class CheckpointCache:
+    """The included checkpoints and optionally another one, each loaded once.
 
     Args:
-        checkpoint: A shipped name, a folder or a Hub id; None for the checkpoint into German.
+        checkpoint: The name of an included checkpoint, a folder or a Hub id; None for the checkpoint into German.
+            A folder or Hub repository is listed by its last name.
 
     Raises:
-        ValueError: there is no such checkpoint.
-        LoadingError: it cannot be loaded.
+        ValueError: The checkpoint does not exist.
+        LoadingError: The checkpoint cannot be loaded.
     """
 
     def __init__(self, checkpoint: str | None = None):
@@ -55,30 +56,30 @@ class Shelf:
         source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
         self.current = name_of(source)
         self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
-        self.opened: dict[str, Opened] = {}
-        self.opening = threading.Lock()
+        self.loaded: dict[str, LoadedCheckpoint] = {}
+        self.loading = threading.Lock()
         self.open(self.current)
 
-    def open(self, name: str | None = None) -> Opened:
-        """The checkpoint of this name, or the current one.
+    def open(self, name: str | None = None) -> LoadedCheckpoint:
+        """Return the checkpoint of this name, or the current one; load it if necessary.
 
         Raises:
-            UnknownCheckpoint: there is none of this name.
+            UnknownCheckpoint: The checkpoint does not exist.
         """
         name = name or self.current
         if name not in self.sources:
-            raise UnknownCheckpoint(f"There is no checkpoint {name!r} here; there are: {', '.join(self.sources)}.")
-        with self.opening:
-            if name not in self.opened:
-                self.opened[name] = open_checkpoint(name, self.sources[name])
-        return self.opened[name]
+            raise UnknownCheckpoint(f"Checkpoint {name!r} not found. Available: {', '.join(self.sources)}.")
+        with self.loading:
+            if name not in self.loaded:
+                self.loaded[name] = open_checkpoint(name, self.sources[name])
+        return self.loaded[name]
 
     def listed(self) -> list[dict[str, Any]]:
-        """Name, languages and parameter count of each, the current one first."""
+        """The name, languages and parameter count of each checkpoint, the current one first."""
         abouts = {about.name: about for about in catalogue.shipped()}
         return [
-            self.opened[name].to_dict()
-            if name in self.opened
+            self.loaded[name].to_dict()
+            if name in self.loaded
             else {
                 key: getattr(abouts[name], key) for key in ("name", "source_language", "target_language", "parameters")
             }
@@ -87,12 +88,12 @@ class Shelf:
 
 
 def name_of(source: str) -> str:
-    """A folder's or a repository's last name, or the name that its about.json gives."""
+    """The name in about.json, or else the last name of the folder or repository."""
     about = catalogue.read_about(Path(source)) if Path(source).is_dir() else None
     return about.name if about else Path(catalogue.split_revision(source)[0]).resolve().name
 
 
-def open_checkpoint(name: str, source: str) -> Opened:
+def open_checkpoint(name: str, source: str) -> LoadedCheckpoint:
     model, tokenizer = load(source, dtype="float32")
     folder = Path(source) if Path(source).is_dir() else None
-    return Opened(name, folder, catalogue.read_about(folder) if folder else None, model, tokenizer)
+    return LoadedCheckpoint(name, folder, catalogue.read_about(folder) if folder else None, model, tokenizer)
