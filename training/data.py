@@ -181,8 +181,9 @@ def _state(source: Source, folder: Path) -> list:
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
     if source.generator:
-        made_by = "".join(map(inspect.getsource, (expressions, invented)))
-        state += [source.generator, source.pairs, source.seed, _digest(made_by), *map(_content, expressions.TABLES)]
+        generators = Path(expressions.__file__).parent
+        made_by = [file for file in sorted(generators.iterdir()) if file.suffix in (".py", ".tsv")]
+        state += [source.generator, source.pairs, source.seed, *map(_content, [*made_by, Path(invented.__file__)])]
     return [*state, *map(_content, source.files(folder))]
 
 

@@ -57,7 +57,7 @@ class Source(Part):
     by line. Columns are numbers in tab-separated text (default 0 and 1), elsewhere names, where a dot looks inside
     (default "translation.en" and the like, by the recipe's languages).
 
-    `generator` makes `pairs` pairs, see expressions.py; its columns are the recipe's languages. For "places", `path` is
+    `generator` makes `pairs` pairs, see expressions/; its columns are the recipe's languages. For "places", `path` is
     its table: tab-separated English name, German or French name, kind.
     """
 
