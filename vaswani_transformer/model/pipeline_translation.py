@@ -23,12 +23,11 @@ from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
 from .shortlist_vaswani import Shortlist
 from .spans_vaswani import Replaced, words
-from .texts_vaswani import MOST_TOKENS as LONGEST_SENTENCE
-from .texts_vaswani import OWN_SEARCH, LongTexts, Sentence, TextRecord
+from .texts_vaswani import MAX_SENTENCE_TOKENS, OWN_SEARCH, LongTexts, Sentence, TextRecord
 
 
 # Of a planned batch: on a CPU much faster than single texts (benchmarks/README.md).
-MOST_TEXTS, MOST_TOKENS = 64, 2048
+MAX_BATCH_SENTENCES, MAX_BATCH_TOKENS = 64, 2048
 SPARE_BEAMS = 2  # besides one for each word that a translation must hold
 
 
@@ -267,7 +266,7 @@ class TranslationPipeline(Pipeline):
         is_plain = not asked.get("do_sample") and not asked.keys() & OWN_SEARCH
         calibration = Calibration.of(self.model) if return_confidence or min_confidence is not None else None
         limits = [self.tokenizer.model_max_length, getattr(self.model.config, "longest_sequence", None)]
-        own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), LONGEST_SENTENCE]
+        own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), MAX_SENTENCE_TOKENS]
         return LongTexts(
             self.tokenizer,
             partial(self._translate_sentences, batch_size=batch_size, calibration=calibration),
@@ -298,7 +297,7 @@ class TranslationPipeline(Pipeline):
         start = 0
         while start < len(order):
             longest = max(1, lengths[order[start]])
-            size = batch_size or min(MOST_TEXTS, max(1, MOST_TOKENS // longest))
+            size = batch_size or min(MAX_BATCH_SENTENCES, max(1, MAX_BATCH_TOKENS // longest))
             yield order[start : start + size]
             start += size
 

@@ -171,7 +171,7 @@ ANY_ROW = (
 
 
 def keep_limits(criteria: StoppingCriteriaList, sentences: torch.Tensor):
-    """Goes on with the limits of these sentences: indices [b]."""
+    """Keeps the limits of these sentences only: indices [b]."""
     for i, criterion in enumerate(criteria):
         if isinstance(criterion, SourceLengthLimit):
             criteria[i] = SourceLengthLimit(criterion.limits[sentences.to(criterion.limits.device)])

@@ -21,7 +21,7 @@ from .spans_vaswani import Replaced, Span, shortened, words
 
 
 Record = dict[str, Any]  # what the pipeline gives for a translation
-MOST_TOKENS = 1024  # of a sentence, where nothing says what the model has learned from
+MAX_SENTENCE_TOKENS = 1024  # of a sentence, where nothing says what the model has learned from
 MORE_BEAMS = 8  # with which a translation is looked for again
 STAND_INS = "XYZQKWVJ"  # which any model copies
 SHORTEST_PIECE = 40  # characters of a clause that is translated by itself
@@ -114,7 +114,7 @@ class LongTexts:
         tokenizer: PreTrainedTokenizerBase,
         translate: Callable[..., list[list[Record]]],
         language: str | None = None,
-        longest: int = MOST_TOKENS,
+        longest: int = MAX_SENTENCE_TOKENS,
         glossary: Glossary | None = None,
         may_require: bool = True,
         tries_again: bool = True,
