@@ -217,9 +217,7 @@ class CachedCorpus:
             tables.append(table)
             self.dropped += dropped
         self.pairs, self.seed = TokenisedPairs.from_tables(tables), seed
-        keys = np.concatenate([table["key"].to_numpy() for table in tables])
-        first = np.zeros(len(self.pairs), dtype=bool)
-        first[np.unique(keys, return_index=True)[1]] = True
+        first = first_of_equals(tables, [source.weight for source in data.train])
         self.dropped["repeated"] = int((~first).sum())
         ends = np.cumsum([0, *map(len, tables)])
         self.parts = [
@@ -249,6 +247,19 @@ class CachedCorpus:
     def describe(self) -> str:
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.dropped.items()) if count) or "none"
         return f"{len(self):,} training pairs, {self.target_tokens():,} target tokens an epoch; dropped: {dropped}"
+
+
+def first_of_equals(tables: Sequence[pa.Table], weights: Sequence[float]) -> np.ndarray:
+    """Mark one pair of all that are equal: the first in the source with the largest weight.
+
+    Otherwise a pair of a large corpus would take the place of the same pair in a list that is shown more often.
+    """
+    keys = np.concatenate([table["key"].to_numpy() for table in tables])
+    negative_weights = np.repeat(np.negative(weights), [len(table) for table in tables])
+    order = np.lexsort((negative_weights, keys))  # stable: equal keys and weights stay in their order
+    first = np.zeros(len(keys), dtype=bool)
+    first[order[np.unique(keys[order], return_index=True)[1]]] = True
+    return first
 
 
 def cut_pairs(

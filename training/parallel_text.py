@@ -154,17 +154,31 @@ def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
 
 
 def held_out_pairs(data: Data, folder: str | Path, seed: int) -> dict[str, list[Pair]]:
-    """The pairs that a recipe sets apart before training, by the name of their source."""
-    return {
-        f"{source.title}, held out": hold_out(read_pairs(source, folder), source.held_out, seed)
-        for source in data.train
-        if source.held_out
-    }
+    """The pairs that a recipe sets apart before training, by the name of their source.
+
+    Pairs that share a side with a source of larger weight are not held out: such a source is a list of what must be
+    learned, and would lose them.
+    """
+    held_out = {}
+    for source in filter(lambda source: source.held_out, data.train):
+        lists = [other for other in data.train if other.weight > source.weight and not other.dataset]
+        sources, targets = _sides(pair for other in lists for pair in iterate_pairs(other, folder))
+        pairs = [pair for pair in read_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets]
+        held_out[f"{source.title}, held out"] = hold_out(pairs, source.held_out, seed)
+    return held_out
+
+
+def _sides(pairs: Iterable[Pair]) -> tuple[set[str], set[str]]:
+    sources, targets = set(), set()
+    for source, target in pairs:
+        sources.add(source)
+        targets.add(target)
+    return sources, targets
 
 
 def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
     """The pairs of a source that share neither side with one that is held out, from whichever source that came."""
-    sources, targets = (set(side) for side in zip(*held_out, strict=True)) if held_out else ((), ())
+    sources, targets = _sides(held_out)
     return (pair for pair in iterate_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets)
 
 

@@ -189,6 +189,17 @@ def test_held_out_pairs_come_in_through_no_source(tmp_path, tokenizer):
     assert set(texts) == set(left)
 
 
+def test_what_a_heavier_source_teaches_is_not_held_out(tmp_path):
+    write(tmp_path / "corpus.tsv")
+    write(tmp_path / "list.tsv", [(PAIRS[0][0], "anderes."), ("other.", PAIRS[1][1])])
+    sources = [Source(path="corpus.tsv", held_out=18), Source(path="list.tsv", weight=2)]
+    for weight, kept in ((2, 2), (1, 0)):
+        sources[1].weight = weight
+        [held_out] = held_out_pairs(Data(train=sources), tmp_path, seed=1).values()
+        assert len(set(PAIRS[:2]) - set(held_out)) >= kept
+        assert len(held_out) == 18
+
+
 # Tokenising and the cache ----------------------------------------------------------------------------------------
 
 
@@ -404,6 +415,21 @@ def test_repetitions_are_dropped_and_counted(tmp_path, tokenizer):
     assert sorted(kept) == sorted(expected)
     assert corpus.dropped["repeated"] == 8
     assert "21 training pairs" in corpus.describe() and "8 repeated" in corpus.describe()
+
+
+@pytest.mark.parametrize("weights", [(1, 5), (5, 1), (2, 2)])
+def test_a_repeated_pair_is_shown_as_often_as_its_heaviest_source(weights, tmp_path, tokenizer):
+    corpora = [write(tmp_path / "one.tsv", PAIRS[:10]), write(tmp_path / "two.tsv", PAIRS[5:15])]
+    for source, weight in zip(corpora, weights, strict=True):
+        source.weight = weight
+    corpus = CachedCorpus(Data(train=corpora), tmp_path, tokenizer, [], tmp_path / "cache", seed=1)
+    shown = Counter(tuple(map(tuple, pair)) for pair in ids(*corpus.epoch(0)))
+    expected = Counter()
+    for weight, pairs in zip(weights, (PAIRS[:10], PAIRS[5:15]), strict=True):
+        for pair in pairs:
+            key = tuple(tuple(tokenizer(text).input_ids) for text in pair)
+            expected[key] = max(weight, expected[key])
+    assert shown == expected
 
 
 def test_an_epoch_has_the_variations_and_texts_of_several_that_were_asked_for(tmp_path, tokenizer):
