@@ -17,10 +17,10 @@ from transformers import PreTrainedTokenizerBase
 
 from . import expressions, invented, variations
 from .files import whole_file
-from .parallel_text import in_forms, iterate_pairs, load_hub_dataset, varied_pairs
+from .parallel_text import iterate_pairs, load_hub_dataset, varied_pairs, with_variations
 from .recipe import Data, Source
 from .subwords import Merges
-from .variations import Pair, vary
+from .variations import Pair
 
 
 # `datasets` reads the Hub's data sets. The cache is our own 60 lines, since its files have to be named by all that they
@@ -176,7 +176,7 @@ def _write(path: Path, pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase
 def _state(source: Source, folder: Path) -> list:
     """What the source's content depends on."""
     state = [source.source_column, source.target_column, source.tag_column, source.tags]
-    changes = [source.forms, source.min_words, source.max_words, source.exclude]
+    changes = [source.forms, source.min_words, source.max_words, source.exclude, *source.replace.items()]
     state += changes if any(changes) else []  # without them, a file keeps the name it had before they existed
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
@@ -314,8 +314,8 @@ class StreamedCorpus:
         """The pairs of a source with their variations, from the start again each time that it ends."""
         seed = f"{self.seed} {source.title} {source.tags}"
         for turn in count():
-            pairs = in_forms(iterate_pairs(source, self.folder, streaming=True), source)
-            varied = vary(pairs, self.data.joined, self.data.variations, self.data.max_length, f"{seed} {turn}")
+            pairs = iterate_pairs(source, self.folder, streaming=True)
+            varied = with_variations(pairs, source, self.data, f"{seed} {turn}")
             first = next(varied, None)
             if first is None:
                 raise ValueError(f"{source.title} has no pairs.")

@@ -73,7 +73,7 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
             if None in row:
                 short, long = paths[row.index(None)], paths[row[0] is None]
                 raise ValueError(f"{short} has fewer lines than {long} (it ends before line {number}).")
-            yield row
+            yield tuple(map(source.edit, row, range(2)))
         return
     columns = [
         0 if source.source_column is None else source.source_column,
@@ -89,7 +89,7 @@ def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, 
         pick = _json_value if ".jsonl" in Path(source.path).suffixes else _tab_value
     for number, row in enumerate(rows, start=1):
         try:
-            yield tuple(pick(row, column) for column in columns)
+            yield tuple(source.edit(pick(row, column), column) for column in columns)
         except ValueError as error:
             raise ValueError(f"{place} {number} {error}") from error
 
@@ -183,14 +183,19 @@ def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair])
 
 
 def varied_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair], data: Data, seed: int) -> Iterator[Pair]:
-    """Yields the training pairs of a source with their forms and variations; the same seed yields the same."""
-    pairs = in_forms(training_pairs(source, folder, held_out), source)
-    return vary(pairs, data.joined, data.variations, data.max_length, f"{seed} {source.title} {source.tags}")
+    """Yield the training pairs of a source with their variations; the same seed yields the same."""
+    pairs = training_pairs(source, folder, held_out)
+    return with_variations(pairs, source, data, f"{seed} {source.title} {source.tags}")
 
 
-def in_forms(pairs: Iterable[Pair], source: Source) -> Iterator[Pair]:
-    """The pairs, each in all its forms if the source asks for them."""
-    return chain.from_iterable(map(forms, pairs)) if source.forms else iter(pairs)
+def with_variations(pairs: Iterable[Pair], source: Source, data: Data, seed: str) -> Iterator[Pair]:
+    """Yield pairs of a source in all their forms if it asks for them, otherwise with the recipe's variations.
+
+    Not both: phrases in all forms are shown often, and a variation such as a copy would be learned as well as they are.
+    """
+    if source.forms:
+        return chain.from_iterable(map(forms, pairs))
+    return vary(pairs, data.joined, data.variations, data.max_length, seed)
 
 
 def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:

@@ -83,6 +83,7 @@ class Source(Part):
     min_words: CountOrZero = 0  # of the longer side, between spaces; shorter pairs are left out
     max_words: Count | None = None  # likewise longer ones
     exclude: str = ""  # a regular expression; pairs in which it matches a side are left out
+    replace: dict[int, dict[str, str]] = {}  # by column: regular expressions and their replacements, in order
 
     @field_validator("exclude")
     @classmethod
@@ -92,6 +93,23 @@ class Source(Part):
         except re.error as error:
             raise ValueError(f"must be a regular expression: {error}") from error
         return pattern
+
+    @field_validator("replace")
+    @classmethod
+    def replaces_patterns(cls, replace: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]:
+        for pattern, replacement in (item for column in replace.values() for item in column.items()):
+            try:
+                re.sub(pattern, replacement, "")
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"must be regular expressions and their replacements: {error}") from error
+        return replace
+
+    def edit(self, text: str, column: int) -> str:
+        """Return a text of a column with the replacements of `replace`."""
+        for pattern, replacement in self.replace.get(column, {}).items():
+            text = re.sub(pattern, replacement, text)
+        return text
 
     def selects(self, pair: tuple[str, str]) -> bool:
         """Whether `min_words`, `max_words` and `exclude` let a pair pass."""
@@ -136,6 +154,10 @@ class Source(Part):
             yield "config, split and revision belong to dataset, not to path"
         if self.is_tab_separated and any(isinstance(column, str) for column in columns):
             yield "columns of tab-separated text are numbers, counted from 0"
+        if self.replace and not (self.is_tab_separated or self.target_path):
+            yield "replace needs numbered columns, or plain text"
+        if self.target_path and self.replace.keys() - {0, 1}:
+            yield "replace in plain text has the columns 0, path, and 1, target_path"
         if self.max_words and self.min_words > self.max_words:
             yield "min_words is more than max_words"
         if bool(self.tags) != (self.tag_column is not None):
@@ -488,6 +510,7 @@ def _reverse(values: dict) -> dict:
     for source in (source for part in ("train", "validation", "test") for source in values["data"].get(part, ())):
         if "target_path" in source:
             source["path"], source["target_path"] = source["target_path"], source["path"]
+            source["replace"] = {1 - column: edits for column, edits in source.get("replace", {}).items()}
         elif {"source_column", "target_column"} & source.keys() or (
             not source.get("generator") and Source(path=source.get("path")).is_tab_separated
         ):
