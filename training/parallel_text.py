@@ -10,7 +10,7 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,20 @@ def _value(row: Any, column: str) -> str:
 # Setting apart
 
 
-def hold_out(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
-    """`count` pairs drawn by `seed`, no source twice."""
+def hold_out(
+    pairs: Sequence[Pair], count: int, seed: int, wanted: tuple[Collection[str], Collection[str]] = ((), ())
+) -> list[Pair]:
+    """Draw `count` pairs by `seed`, no source twice, and none that shares a side with the `wanted` sources and targets.
+
+    What is wanted does not change which other pairs are drawn, so that validation figures stay comparable.
+    """
     held_out: dict[str, str] = {}
     for index in np.random.default_rng(seed).permutation(len(pairs)):
         if len(held_out) == count:
             break
-        held_out.setdefault(*pairs[index])
+        source, target = pairs[index]
+        if source not in wanted[0] and target not in wanted[1]:
+            held_out.setdefault(source, target)
     return list(held_out.items())
 
 
@@ -162,9 +169,8 @@ def held_out_pairs(data: Data, folder: str | Path, seed: int) -> dict[str, list[
     held_out = {}
     for source in filter(lambda source: source.held_out, data.train):
         lists = [other for other in data.train if other.weight > source.weight and not other.dataset]
-        sources, targets = _sides(pair for other in lists for pair in iterate_pairs(other, folder))
-        pairs = [pair for pair in read_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets]
-        held_out[f"{source.title}, held out"] = hold_out(pairs, source.held_out, seed)
+        wanted = _sides(pair for other in lists for pair in iterate_pairs(other, folder))
+        held_out[f"{source.title}, held out"] = hold_out(read_pairs(source, folder), source.held_out, seed, wanted)
     return held_out
 
 

@@ -171,6 +171,15 @@ def test_holds_out_so_many_sources_by_seed():
     assert hold_out(pairs, 40, seed=4) != held_out
 
 
+def test_wanted_pairs_are_not_held_out_and_change_no_other():
+    pairs = list(dict.fromkeys(toy_pairs(500)))
+    before = hold_out(pairs, 40, seed=3)
+    wanted = {before[0][0]}, {before[1][1]}
+    after = hold_out(pairs, 40, seed=3, wanted=wanted)
+    assert [pair for pair in before if pair[0] not in wanted[0] and pair[1] not in wanted[1]] == after[: len(after) - 2]
+    assert len(after) == 40 and not {source for source, _ in after} & wanted[0]
+
+
 def test_held_out_pairs_come_in_through_no_source(tmp_path, tokenizer):
     """Not as they are, nor one side of them with another."""
     write(tmp_path / "one.tsv")
