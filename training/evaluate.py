@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sacrebleu
-from tqdm import tqdm
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.system.files import check_writable
 
 from .files import read_lines, whole_file
+from .models import load, recorded_language, source_language, translate
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
@@ -37,22 +37,7 @@ if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait un
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-# Translating ---------------------------------------------------------------------------------------------------------
-
-
-def translate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    batch_size: int = 32,
-    progress: bool = False,
-    **generate_kwargs: Any,
-) -> list[str]:
-    """`translate_texts` with a bar in the terminal if `progress`."""
-    from vaswani_transformer import translate_texts
-
-    with tqdm(total=len(texts), disable=None if progress else True, leave=False) as bar:
-        return translate_texts(model, tokenizer, texts, batch_size, bar.update, **generate_kwargs)
+# Scoring -------------------------------------------------------------------------------------------------------------
 
 
 def evaluate_pairs(
@@ -123,20 +108,6 @@ def target_language(arguments: argparse.Namespace, model: str) -> str | None:
     if arguments.recipe:
         return load_recipe(arguments.recipe).target_language
     return recorded_language(model, "target_language")
-
-
-def source_language(model: str, recipe: Path | None = None) -> str | None:
-    """As the recipe or the model's own record says."""
-    return load_recipe(recipe).source_language if recipe else recorded_language(model, "source_language")
-
-
-def recorded_language(model: str, key: str) -> str | None:
-    """Return "source_language" or "target_language" from about.json or training.json beside the weights, if any."""
-    for name in ("about.json", "training.json"):
-        if (file := Path(catalogue.resolve(model)) / name).is_file():
-            facts = json.loads(file.read_text(encoding="utf-8"))
-            return facts.get("recipe", facts).get(key)
-    return None
 
 
 def format_scores(scores: dict[str, dict]) -> str:
@@ -280,29 +251,6 @@ def main(arguments: list[str] | None = None):
     if arguments.output:
         with whole_file(arguments.output) as file:
             file.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model on its device, and its tokenizer.
-
-    Raises:
-        ValueError: one of them cannot be loaded, or there is no such device; the message names it.
-    """
-    from transformers.utils import logging
-
-    from vaswani_transformer import load as load_checkpoint
-    from vaswani_transformer.hub import look_on_hub
-    from vaswani_transformer.loading import check_device
-
-    logging.disable_progress_bar()
-    check_device(device)
-    source = catalogue.resolve(source)
-    look_on_hub(source)
-    model, tokenizer = load_checkpoint(source)
-    try:
-        return model.to(device), tokenizer
-    except RuntimeError as error:  # no memory left on it
-        raise ValueError(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
 
 
 def command_line(arguments: argparse.Namespace) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import stop, whole_number
 
-from .evaluate import load
+from .models import load
 from .parallel_text import read_pairs
 from .recipe import Source
 from .variations import Pair

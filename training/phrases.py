@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vaswani_transformer.system.command_line import stop
 
 from .files import read_lines, whole_file
+from .models import load, recorded_language, translate, translate_checked
 
 
 if TYPE_CHECKING:
@@ -146,20 +147,9 @@ def measure_phrases(
     Raises:
         ValueError: a language is not en, de or fr, or both are the same.
     """
-    from transformers import pipeline
-
-    from vaswani_transformer import translate_texts
-
     phrases = read_phrases(source_language, target_language)
-
-    def translate_checked(texts: list[str]) -> list[str]:
-        translator = pipeline("translation", model=model, tokenizer=tokenizer, device=model.device)
-        return [record["translation_text"] for record in translator(texts, batch_size=batch_size, **settings)]
-
-    def translate_alone(texts: list[str]) -> list[str]:
-        return translate_texts(model, tokenizer, texts, batch_size, **settings)
-
-    return count_right(phrases, translate_alone if alone else translate_checked, form)
+    translate_with = translate if alone else translate_checked
+    return count_right(phrases, lambda texts: translate_with(model, tokenizer, texts, batch_size, **settings), form)
 
 
 def format_phrases(measured: dict) -> str:
@@ -168,8 +158,6 @@ def format_phrases(measured: dict) -> str:
 
 
 def main(arguments: list[str] | None = None):
-    from .evaluate import load, recorded_language
-
     parser = argparse.ArgumentParser(
         prog="python -m training.phrases", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

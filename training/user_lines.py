@@ -22,6 +22,7 @@ import sacrebleu
 from vaswani_transformer.system.command_line import stop
 
 from .files import read_lines
+from .models import load, source_language, translate, translate_checked
 
 
 if TYPE_CHECKING:
@@ -109,19 +110,11 @@ def measure_model(
     **settings: Any,
 ) -> dict:
     """`measure_lines` by the pipeline, with that by the model alone under "alone"; `settings` are for `generate`."""
-    from transformers import pipeline
 
-    from .evaluate import translate  # which measures with this module
+    def measure(translate_with: Callable[..., list[str]]) -> dict:
+        return measure_lines(lines, lambda texts: translate_with(model, tokenizer, texts, batch_size, **settings))
 
-    translator = pipeline("translation", model=model, tokenizer=tokenizer, device=model.device)
-
-    def translate_checked(texts: list[str]) -> list[str]:
-        return [record["translation_text"] for record in translator(texts, batch_size=batch_size, **settings)]
-
-    def translate_alone(texts: list[str]) -> list[str]:
-        return translate(model, tokenizer, texts, batch_size, **settings)
-
-    return {**measure_lines(lines, translate_checked), "alone": measure_lines(lines, translate_alone)}
+    return {**measure(translate_checked), "alone": measure(translate)}
 
 
 def format_lines(measured: dict) -> str:
@@ -135,8 +128,6 @@ def format_lines(measured: dict) -> str:
 
 
 def main(arguments: list[str] | None = None):
-    from .evaluate import load, source_language  # which measures with this module
-
     parser = argparse.ArgumentParser(
         prog="python -m training.user_lines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

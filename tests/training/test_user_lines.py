@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tiny_checkpoint import tiny_checkpoint
 
-from training.evaluate import load
+from training.models import load
 from training.parallel_text import read_pairs
 from training.recipe import Source
 from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, measure_model, passes
