@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait un
 
 
 LEARNING_RATE, LORA_LEARNING_RATE = 5e-4, 3e-3
-PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2"]  # that a LoRA adapter changes
 LEAST_STEPS, MOST_EPOCHS = 200, 20  # of a small memory
 MOST_HELD_OUT = 500
 EXAMPLES = 3
@@ -214,10 +213,13 @@ def not_too_long(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, most
 
 
 def with_adapter(model: PreTrainedModel, rank: int) -> torch.nn.Module:
-    """The model with a LoRA adapter (Hu et al. 2021, arXiv 2106.09685), which alone is trained."""
+    """Return the model with a LoRA adapter on every linear map of its layers (Hu et al. 2021, arXiv 2106.09685).
+
+    Only the adapter is trained.
+    """
     from peft import LoraConfig, TaskType, get_peft_model
 
-    lora = LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=rank, lora_alpha=2 * rank, target_modules=PROJECTIONS)
+    lora = LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     return get_peft_model(model, lora)
 
 
