@@ -12,7 +12,7 @@ from tiny_checkpoint import tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import release
-from training.evaluate import translate
+from training.models import translate
 from training.release import read_growth, release_weights, write_card
 from training.scores import CHRF, PAPER_GERMAN, SACREBLEU, score
 from vaswani_transformer import catalogue
@@ -85,7 +85,7 @@ def test_the_notice_is_the_first_line_of_the_card(card):
 @pytest.mark.parametrize("notice", ["", "A small model."])
 def test_no_card_hides_that_data_are_non_commercial(card, notice):
     training = {**TRAINING, "recipe": {**TRAINING["recipe"], "notice": notice}}
-    with pytest.raises(ValueError, match=r"non-commercial: so are Captions"):
+    with pytest.raises(ValueError, match=r"for non-commercial use only, .* must say so: Captions"):
         card(training=training)
     free = {
         **training["recipe"],
@@ -261,7 +261,7 @@ def test_the_mean_with_the_release_before_is_released(tmp_path):
     released = json.loads((tmp_path / "out" / "training.json").read_text())
     assert released["averaged_with"] == {"name": "mini", "share": 0.25} and "validation" not in released
     assert released["recipe"]["initial"] == "mini", "not a folder of this machine"
-    with pytest.raises(ValueError, match="--share 2 is not from 0 to 1"):
+    with pytest.raises(ValueError, match="--share must be from 0 to 1, not 2"):
         release_weights(run_folder, tmp_path / "other", average_with=before, share=2)
 
 
@@ -272,7 +272,7 @@ def test_a_model_that_its_run_has_left_behind_is_not_released(tmp_path):
     (tmp_path / "run" / "checkpoint-0000020").mkdir()
     release_weights(tmp_path / "run", tmp_path / "out")
     (tmp_path / "run" / "checkpoint-0000030").mkdir()
-    with pytest.raises(ValueError, match="of step 20, and the run went on to 30"):
+    with pytest.raises(ValueError, match="is from step 20, but training reached 30"):
         release_weights(tmp_path / "run", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
