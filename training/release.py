@@ -177,9 +177,9 @@ def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | No
     published = read_json(path) if path.is_file() else {"sacreBLEU": {}}
     by_set = published["sacreBLEU"].get(f"{recipe['source_language']}-{recipe['target_language']}", {})
     rows = [
-        {"dataset": result["dataset"], "ours": result[SACREBLEU]["value"], "others": others}
+        {"dataset": result["dataset"], "ours": result[SACREBLEU]["value"], "others": systems}
         for result in results
-        for dataset, others in by_set.items()
+        for dataset, systems in by_set.items()
         if result["dataset"].startswith(dataset)
     ]
     names = [name for name in published.get("sources", ()) if any(name in row["others"] for row in rows)]
