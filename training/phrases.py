@@ -1,4 +1,4 @@
-"""Measures how many greetings, common words and less common words a checkpoint translates right.
+"""Measure how many greetings, common words and less common words a checkpoint translates right.
 
 The phrases are in lines/phrases.tsv: a kind, then the accepted wordings in English, German and French, separated by
 " | ". The first wording of a language is the text to translate; an answer is right if it equals an accepted wording of
@@ -99,7 +99,7 @@ def normalise(text: str, *, ignore_case: bool = False, ignore_article: bool = Fa
 
 
 def is_right(phrase: Phrase, translation: str, *, ignore_case: bool = False) -> bool:
-    """Whether a translation equals one of the phrase's accepted wordings after `normalise`."""
+    """Return True if a translation equals one of the phrase's accepted wordings after `normalise`."""
     settings = {"ignore_case": ignore_case, "ignore_article": phrase.kind != "greeting"}
     accepted = {normalise(wording, **settings) for wording in phrase.accepted}
     return normalise(translation, **settings) in accepted

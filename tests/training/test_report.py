@@ -34,7 +34,7 @@ def watched(toy, tmp_path_factory):
         try:
             while chunk := os.read(master, 10_000):
                 shown.append(chunk)
-        except OSError:  # how Linux says that nobody has the terminal open any more
+        except OSError:  # Linux's way to say that the other end of the terminal is closed
             pass
 
     reader = threading.Thread(target=read)

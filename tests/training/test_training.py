@@ -91,7 +91,7 @@ def test_learns(whole):
 def test_old_checkpoints_go_and_the_last_ones_are_averaged(whole):
     folders = checkpoints(whole)
     assert names(whole) == [f"checkpoint-{step:07d}" for step in (6, 9, 12)]
-    # What only a run that goes on needs stays with the last two.
+    # Only the last two have what a run needs to resume.
     assert [(folder / "optimizer.safetensors").exists() for folder in folders] == [False, True, True]
     mean = average_checkpoints(folder / "model.safetensors" for folder in folders)
     model = AutoModelForSeq2SeqLM.from_pretrained(whole / "model")
@@ -187,8 +187,8 @@ def test_every_flipped_bit_of_a_checkpoint_is_found(whole, tmp_path):
         for _ in range(40):
             flip_byte(file, rng.randrange(len(content)), rng.randrange(8))
             if find_damage(folder) is None:  # then its contents are unchanged
-                found = json.loads((folder / "state.json").read_text())
-                assert file.name == "state.json" and all(found[key] == place[key] for key in PROGRESS)
+                state = json.loads((folder / "state.json").read_text())
+                assert file.name == "state.json" and all(state[key] == place[key] for key in PROGRESS)
             file.write_bytes(content)
         file.write_bytes(content[:-1])
         assert find_damage(folder), f"{file} is cut off"
@@ -239,7 +239,7 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
 
 
 def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path):
-    """Its recipe lacks the keys that were added since."""
+    """Its recipe does not have the keys that were added later."""
     output = copy_run(whole, tmp_path / "run")
     recipe = json.loads((output / "recipe.json").read_text(encoding="utf-8"))
     del recipe["data"]["bpe_dropout"], recipe["data"]["train"][0]["revision"], recipe["optimisation"]["r_drop"]
@@ -329,9 +329,9 @@ def test_who_trains_in_bfloat16_where_it_is_slow_is_told(
 ):
     monkeypatch.setattr("training.run.cost_of_bfloat16", lambda: cost)
     run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
-    found = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        "takes 8.0 times as long as in float32" in found and "--set optimisation.precision=float32" in found
+        "takes 8.0 times as long as in float32" in output and "--set optimisation.precision=float32" in output
     ) == said
 
 

@@ -43,7 +43,7 @@ STATUS_1 = [
     ("recipe word.yaml", "data.train is []; it must be a list with at least one entry"),
     ("recipe wrong.yaml", "model: dropout is 2; it must be at least 0 and less than 1."),
     ("recipe open.yaml", "open.yaml is not valid YAML (line 2, column 1): expected"),
-    ("recipe mini-en-da", "There is no recipe mini-en-da. Did you mean 'mini-en-de'? Included are"),
+    ("recipe mini-en-da", "No such recipe: mini-en-da. Did you mean 'mini-en-de'? Included are"),
     ("recipe mini-en-de --set seed=x", "mini-en-de: - seed is 'x'"),
     ("grid grid.yaml --output runs", "Run one: no such file: absent.tsv. Set the data folder with --data."),
     ("grid nogrid.yaml --output runs", "nogrid.yaml is not a grid: 'recipe' is missing."),

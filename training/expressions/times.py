@@ -154,10 +154,10 @@ def written_date(date: datetime.date, year: bool = False, weekday: str = "", num
                 return ways(rng, f"{date:%Y-%m-%d}", *([] if ambiguous else [f"{date:%m/%d/%Y}", f"{date:%d/%m/%Y}"]))
             th = f"{day}{english_suffix(day)}"
             end, plain = (f", {date.year}", f" {date.year}") if year else ("", "")
-            others = [f"{day} {month}{plain}", f"{month} {th}{end}", f"{th} {month}{plain}"]
+            unusual = [f"{day} {month}{plain}", f"{month} {th}{end}", f"{th} {month}{plain}"]
             if not weekday:
-                others.append(f"the {th} of {month}{plain}")
-            text = ways(rng, f"{month} {day}{end}", *others)
+                unusual.append(f"the {th} of {month}{plain}")
+            text = ways(rng, f"{month} {day}{end}", *unusual)
             return f"{name}, {text}" if weekday else text
         if language == "de":
             end = f" {date.year}" if year else ""
