@@ -1,1 +1,1 @@
-"""Training from scratch: `vaswani train RECIPE`, or `accelerate launch -m training.train RECIPE`."""
+"""Training: `vaswani train RECIPE`, or `accelerate launch -m training.train RECIPE`."""

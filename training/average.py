@@ -1,4 +1,4 @@
-"""Averages checkpoints (section 6.1 of the paper), in float32.
+"""Average checkpoints (section 6.1 of the paper), in float32.
 
 python -m training.average OUTPUT.safetensors RUN --last 5                  # the last five checkpoints of a run
 python -m training.average OUTPUT.safetensors CHECKPOINT CHECKPOINT ...     # safetensors files, or folders of them
@@ -18,7 +18,7 @@ from vaswani_transformer.system.files import check_writable
 from .files import whole_file
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     import torch
 
 
@@ -26,14 +26,14 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
-    """The mean of checkpoints that hold the same tensors, one of them in memory at a time.
+    """Return the mean of checkpoints with the same tensors, in float32. Only one is in memory at a time.
 
-    Each of `paths` is a safetensors file or a folder with the weights of a model in such files.
+    Each of `paths` is a safetensors file, or a model's folder with such files.
 
     Raises:
-        FileNotFoundError: one of them is not there, or holds no weights.
-        ValueError: there are none, one is damaged or no safetensors file, its tensors differ in name or shape from
-            those before it, or they are not all finite; the message names the file and the tensors.
+        FileNotFoundError: A path does not exist, or has no weights.
+        ValueError: There are no paths; or a file is damaged, is not a safetensors file, has values that are not finite,
+            or differs from earlier files in the names or shapes of its tensors. The message names file and tensors.
     """
     import torch
 
@@ -56,7 +56,7 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, torch.Tensor]:
 
 
 def load_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file, or of all such files of a model's folder."""
+    """Load the tensors of a safetensors file, or of all such files in a model's folder."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -65,7 +65,7 @@ def load_weights(path: Path) -> dict[str, torch.Tensor]:
             parts = set(json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
             return {name: tensor for part in sorted(parts) for name, tensor in load_weights(path / part).items()}
         if not (path / WEIGHTS).is_file():
-            raise FileNotFoundError(f"{path} holds no {WEIGHTS}.")
+            raise FileNotFoundError(f"{path} has no {WEIGHTS}.")
         path = path / WEIGHTS
     if not path.is_file():
         raise FileNotFoundError(f"No such file or folder: {path}.")
@@ -75,19 +75,23 @@ def load_weights(path: Path) -> dict[str, torch.Tensor]:
         start = path.read_bytes()[:2]
         if start == b"PK" or start[:1] == b"\x80":
             raise ValueError(
-                f"{path} is a pickle, which can run code when it is read; only safetensors files are averaged."
+                f"{path} is a pickle, which can run code when it is loaded. Only safetensors files can be averaged."
             ) from error
         raise ValueError(f"{path} is damaged, or is not a safetensors file: {error}") from error
 
 
-def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], others: dict[str, torch.Tensor]):
-    """Refuses tensors that differ from the `others` in name or shape."""
-    problems = [f"{name} is missing" for name in others if name not in tensors]
-    problems += [f"{name} is not in the checkpoints before it" for name in tensors if name not in others]
+def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]):
+    """Check that tensors have the expected names and shapes.
+
+    Raises:
+        ValueError: They do not; the message names the first five differences.
+    """
+    problems = [f"{name} is missing" for name in expected if name not in tensors]
+    problems += [f"{name} is not in the checkpoints before it" for name in tensors if name not in expected]
     problems += [
-        f"{name} has shape {list(tensor.shape)} instead of {list(others[name].shape)}"
+        f"{name} has shape {list(tensor.shape)} instead of {list(expected[name].shape)}"
         for name, tensor in tensors.items()
-        if name in others and tensor.shape != others[name].shape
+        if name in expected and tensor.shape != expected[name].shape
     ]
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
@@ -95,10 +99,10 @@ def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], others: di
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:
-    """The last `count` whole checkpoints of a run's folder, oldest first.
+    """Return the last `count` complete checkpoints in a run's folder, oldest first.
 
     Raises:
-        ValueError: it has fewer.
+        ValueError: There are fewer.
     """
     steps = {
         int(folder.name.removeprefix("checkpoint-")): folder
@@ -113,18 +117,18 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
 
 
 def chosen_checkpoints(paths: list[Path], last: int | None) -> list[Path]:
-    """The checkpoints that the command line names.
+    """Return the checkpoints that the command line names.
 
     Raises:
-        ValueError: it does not name them clearly.
+        ValueError: The command line is ambiguous.
     """
     runs = [path for path in paths if path.is_dir() and not (path / WEIGHTS).exists() and [*path.glob("checkpoint-*")]]
     if last is not None:
         if len(paths) != 1:
-            raise ValueError("--last takes the checkpoints of one run: give its folder and nothing else.")
+            raise ValueError("--last averages the checkpoints of one run: give its folder and nothing else.")
         return last_checkpoints(paths[0], last)
     if runs:
-        raise ValueError(f"{runs[0]} is a run of several checkpoints: say how many of them with --last N.")
+        raise ValueError(f"{runs[0]} is a run with several checkpoints. Choose how many with --last N.")
     return paths
 
 
@@ -139,7 +143,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--last", type=whole_number, metavar="N", help="the last N checkpoints of a run's folder")
     arguments = parser.parse_args(arguments)
     if arguments.output.suffix != ".safetensors" or arguments.output.is_dir():
-        parser.error(f"{arguments.output} is not the name of a .safetensors file; OUTPUT comes first.")
+        parser.error(f"{arguments.output} is not a .safetensors file name; OUTPUT must come first.")
     from safetensors.torch import save_file
 
     try:
@@ -150,7 +154,7 @@ def main(arguments: list[str] | None = None):
             save_file(mean, file, metadata={"format": "pt"})
     except (OSError, ValueError) as error:
         stop(parser, error)
-    print(f"{arguments.output} holds the mean of:", *paths, sep="\n  ")
+    print(f"{arguments.output} is the mean of:", *paths, sep="\n  ")
 
 
 if __name__ == "__main__":

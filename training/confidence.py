@@ -1,11 +1,11 @@
-"""Measures how sure a checkpoint may be of its words, and keeps that in its generation_config.json.
+"""Calibrate a checkpoint's confidence: how likely each word of a translation is right.
 
-python -m training.confidence CHECKPOINT tatoeba=PAIRS.tsv.xz docs=PAIRS.tsv.xz --output FIGURES --write
+python -m training.release confidence CHECKPOINT tatoeba=PAIRS.tsv.xz docs=PAIRS.tsv.xz --output FACTS --write
 
-A file has a source and its translation in a line, with a tab between them; `--columns 1 0` takes them the other way.
-The texts are translated. A word counts as right if the reference has it; a logistic regression on the model's own
-probabilities learns from the odd pairs how likely that is, and the even ones say how well it is calibrated, set by set:
-FIGURES gets confidence.json and confidence.svg. Without `--write` the checkpoint stays as it is.
+A file has one pair per line, source and translation separated by a tab; `--columns 1 0` swaps them. The sources are
+translated, and a word counts as right if the reference contains it. A logistic regression on the model's own
+probabilities is fitted to every other pair and measured on the rest, set by set. FACTS gets confidence.json and
+confidence.svg; `--write` stores the calibration in the checkpoint's generation_config.json.
 """
 
 from __future__ import annotations
@@ -24,42 +24,44 @@ from vaswani_transformer.system.command_line import stop, whole_number
 from vaswani_transformer.system.cpu import processor
 from vaswani_transformer.system.files import check_writable, whole_file
 
+from .models import load
 from .parallel_text import read_pairs
 from .recipe import Source
 from .variations import Pair
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     import torch
 
     from vaswani_transformer.model.confidence_vaswani import Calibration, Features
 
-BINS, STEPS = 10, 200
+BINS = 10  # of the reliability diagram
+MAX_ITERATIONS = 200  # of the regression
 
 
 def is_right(translation: str, reference: str) -> list[bool]:
-    """Of each word of a translation whether the reference has it, as often at least."""
+    """Mark each word of a translation that the reference contains, at most as often as it occurs there."""
     from vaswani_transformer.model.spans_vaswani import words
 
-    left = Counter(reference[a:b].lower() for a, b in words(reference))
-    found = []
+    unused = Counter(reference[begin:end].lower() for begin, end in words(reference))
+    marks = []
     for begin, end in words(translation):
         word = translation[begin:end].lower()
-        found.append(left[word] > 0)
-        left[word] -= 1
-    return found
+        marks.append(unused[word] > 0)
+        unused[word] -= 1
+    return marks
 
 
 def calibrate(features: Sequence[Features], right: Sequence[Sequence[bool]]) -> Calibration:
-    """The logistic regression whose probabilities fit best, by cross-entropy."""
+    """Fit the logistic regression with the least cross-entropy."""
     import torch
 
     from vaswani_transformer.model.confidence_vaswani import Calibration
 
-    inputs = torch.cat([inputs_of(of) for of in features])
-    labels = torch.tensor([float(x) for of in right for x in of])
+    inputs = torch.cat([regression_inputs(sentence) for sentence in features])
+    labels = torch.tensor([float(mark) for marks in right for mark in marks])
     weights = torch.zeros(inputs.shape[1], requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
+    optimiser = torch.optim.LBFGS([weights], max_iter=MAX_ITERATIONS, line_search_fn="strong_wolfe")
 
     def closure() -> torch.Tensor:
         optimiser.zero_grad()
@@ -68,11 +70,11 @@ def calibrate(features: Sequence[Features], right: Sequence[Sequence[bool]]) -> 
         return loss
 
     optimiser.step(closure)
-    return Calibration(*(round(x, 4) for x in weights.detach().tolist()))
+    return Calibration(*(round(weight, 4) for weight in weights.detach().tolist()))
 
 
-def inputs_of(features: Features) -> torch.Tensor:
-    """Of each word what `Calibration` weighs: [words, 3]."""
+def regression_inputs(features: Features) -> torch.Tensor:
+    """Return the inputs that `Calibration` weighs: [words, 3]."""
     import torch
 
     from vaswani_transformer.model.confidence_vaswani import log_odds
@@ -82,40 +84,36 @@ def inputs_of(features: Features) -> torch.Tensor:
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool]) -> tuple[float, list[dict[str, float]]]:
-    """Expected calibration error, and for each tenth of the scale the words in it, their mean confidence and share."""
-    bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-    for value, is_so in zip(confidence, right, strict=True):
-        bins[min(BINS - 1, int(value * BINS))].append((value, is_so))
-    found = [
+    """Return the expected calibration error, and the words, mean confidence and share right of each bin."""
+    rows: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for value, mark in zip(confidence, right, strict=True):
+        rows[min(BINS - 1, int(value * BINS))].append((value, mark))
+    bins = [
         {
-            "words": len(of),
-            "confidence": round(sum(value for value, _ in of) / len(of), 4),
-            "right": round(sum(is_so for _, is_so in of) / len(of), 4),
+            "words": len(row),
+            "confidence": round(sum(value for value, _ in row) / len(row), 4),
+            "right": round(sum(mark for _, mark in row) / len(row), 4),
         }
-        for of in bins
-        if of
+        for row in rows
+        if row
     ]
-    error = sum(of["words"] * abs(of["confidence"] - of["right"]) for of in found) / max(1, len(right))
-    return round(error, 4), found
+    error = sum(row["words"] * abs(row["confidence"] - row["right"]) for row in bins) / max(1, len(right))
+    return round(error, 4), bins
 
 
-def correlation(some: Sequence[float], others: Sequence[float]) -> float:
-    """Pearson's."""
-    import numpy as np
+def correlations(confidence: Sequence[float], quality: Sequence[float]) -> dict[str, float]:
+    """Return Pearson's and Spearman's correlation; 0 if all values of either are equal, which leaves both undefined."""
+    from scipy import stats
 
-    return round(float(np.corrcoef(some, others)[0, 1]), 3) if len(some) > 1 else 0.0
-
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """With the mean of their ranks for equal ones, so that `correlation` of ranks is Spearman's."""
-    import numpy as np
-
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return ((2 * last - counts - 1) / 2)[which].tolist()
+    undefined = min(len(set(confidence)), len(set(quality))) < 2
+    tests = {"correlation with sentence chrF": stats.pearsonr, "correlation of ranks": stats.spearmanr}
+    return {
+        name: 0.0 if undefined else round(float(test(confidence, quality).statistic), 3) for name, test in tests.items()
+    }
 
 
 def plot(results: list[dict], path: Path):
+    """Draw the reliability diagram as SVG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -125,10 +123,10 @@ def plot(results: list[dict], path: Path):
     figure, axis = pyplot.subplots(figsize=(4.6, 4.2))
     axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     for result in results:
-        points = [(of["confidence"], of["right"]) for of in result["bins"]]
+        points = [(row["confidence"], row["right"]) for row in result["bins"]]
         label = f"{result['set']}: error {result['expected calibration error']:.3f}"
         axis.plot(*zip(*points, strict=True), marker="o", label=label)
-    axis.set(xlabel="confidence", ylabel="share of words that the reference has", xlim=(0, 1), ylim=(0, 1))
+    axis.set(xlabel="confidence", ylabel="share of words found in the reference", xlim=(0, 1), ylim=(0, 1))
     axis.legend()
     figure.tight_layout()
     with whole_file(path) as partial:
@@ -137,50 +135,48 @@ def plot(results: list[dict], path: Path):
 
 
 def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tuple[Calibration, list[dict]]:
+    """Fit the calibration to every other pair, and measure it on the rest of each set."""
     from sacrebleu.metrics import CHRF
 
     from vaswani_transformer import translate_texts
     from vaswani_transformer.model.confidence_vaswani import features_of, mean_confidence
 
-    from .evaluate import load
-
     model, tokenizer = load(folder, "cpu")
     model.eval()
     settings = {} if beams is None else {"num_beams": beams}
-    seen = {}
+    rows_by_set = {}
     for name, pairs in sets.items():
         translations = translate_texts(model, tokenizer, [source for source, _ in pairs], **settings)
         features = features_of(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
         right = [is_right(t, reference) for t, (_, reference) in zip(translations, pairs, strict=True)]
-        seen[name] = list(zip(translations, features, right, pairs, strict=True))
-    odd = [of for rows in seen.values() for of in rows[1::2]]
-    calibration = calibrate([features for _, features, _, _ in odd], [right for _, _, right, _ in odd])
+        rows_by_set[name] = list(zip(translations, features, right, pairs, strict=True))
+    fitted = [row for rows in rows_by_set.values() for row in rows[1::2]]
+    calibration = calibrate([features for _, features, _, _ in fitted], [right for _, _, right, _ in fitted])
     results = []
-    for name, rows in seen.items():
-        of_words, right_words, of_sentences, quality = [], [], [], []
+    for name, rows in rows_by_set.items():
+        word_confidences, word_marks, sentence_confidences, quality = [], [], [], []
         for translation, features, right, (_, reference) in rows[::2]:
             confidence = calibration.of_words(features).tolist()
-            of_words += confidence
-            right_words += right
-            of_sentences.append(mean_confidence(list(zip(features.spans, confidence, strict=True))))
+            word_confidences += confidence
+            word_marks += right
+            sentence_confidences.append(mean_confidence(list(zip(features.spans, confidence, strict=True))))
             quality.append(CHRF().sentence_score(translation, [reference]).score)
-        error, bins = reliability(of_words, right_words)
+        error, bins = reliability(word_confidences, word_marks)
         results.append(
             {
                 "set": name,
                 "sentences": len(quality),
-                "words": len(of_words),
+                "words": len(word_confidences),
                 "expected calibration error": error,
-                "correlation with sentence chrF": correlation(of_sentences, quality),
-                "correlation of ranks": correlation(ranks(of_sentences), ranks(quality)),
+                **correlations(sentence_confidences, quality),
                 "bins": bins,
             }
         )
     return calibration, results
 
 
-def keep(folder: Path, calibration: Calibration):
-    """Writes it into generation_config.json, which stays as it is otherwise."""
+def store(folder: Path, calibration: Calibration):
+    """Write the calibration into generation_config.json, and leave its other settings as they are."""
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text(encoding="utf-8"))
     settings["confidence"] = calibration._asdict()
@@ -188,46 +184,62 @@ def keep(folder: Path, calibration: Calibration):
         partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def add_options(parser: argparse.ArgumentParser):
+    parser.add_argument("model", metavar="CHECKPOINT", help="an included checkpoint, or a folder")
+    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="pairs that the model was not trained on")
+    parser.add_argument(
+        "--columns", type=int, nargs=2, default=[0, 1], help="of the source and the translation (default: 0 1)"
+    )
+    parser.add_argument("--limit", type=whole_number, default=1000, help="use this many pairs per set (default: 1,000)")
+    parser.add_argument("--beams", type=whole_number, help="beam size (default: the checkpoint's)")
+    parser.add_argument("--output", type=Path, required=True, help="folder for confidence.json and confidence.svg")
+    parser.add_argument("--write", action="store_true", help="store the calibration in the checkpoint")
+
+
+def run(options: argparse.Namespace):
+    """Run the step as the command line asks.
+
+    Raises:
+        OSError, ValueError: A file cannot be read or written, or there are fewer than two pairs.
+    """
+    check_writable(options.output)
+    folder = catalogue.resolve(options.model)
+    source_column, target_column = options.columns
+    sets = {}
+    for name, _, file in (entry.partition("=") for entry in options.sets):
+        source = Source(path=file, source_column=source_column, target_column=target_column)
+        sets[name] = read_pairs(source)[: options.limit]
+    if sum(map(len, sets.values())) < 2:
+        raise ValueError("Too few pairs: at least two are needed, one to fit and one to measure.")
+    calibration, results = measure(folder, sets, options.beams)
+    options.output.mkdir(parents=True, exist_ok=True)
+    report = {
+        "checkpoint": Path(folder).name,
+        "settings": {"sets": {name: len(pairs) for name, pairs in sets.items()}, "beams": options.beams},
+        "machine": {"processor": processor(), "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("torch", "transformers")},
+        "calibration": calibration._asdict(),
+        "results": results,
+    }
+    with whole_file(options.output / "confidence.json") as partial:
+        partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    plot(results, options.output / "confidence.svg")
+    if options.write:
+        store(Path(folder), calibration)
+    for result in results:
+        print(json.dumps({name: value for name, value in result.items() if name != "bins"}))
+
+
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.confidence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", metavar="CHECKPOINT", help="a checkpoint that ships, or a folder")
-    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="pairs that it has not learned from")
-    parser.add_argument("--columns", type=int, nargs=2, default=[0, 1], help="of the source and of its translation")
-    parser.add_argument("--limit", type=whole_number, default=1000, help="pairs of each set (default: 1,000)")
-    parser.add_argument("--beams", type=whole_number, help="default: the checkpoint's")
-    parser.add_argument("--output", type=Path, required=True, help="the folder for the figures")
-    parser.add_argument("--write", action="store_true", help="keep the result in the checkpoint")
+    add_options(parser)
     options = parser.parse_args(arguments)
     try:
-        check_writable(options.output)
-        folder = catalogue.resolve(options.model)
-        sets = {}
-        for name, _, file in (entry.partition("=") for entry in options.sets):
-            source, target = options.columns
-            sets[name] = read_pairs(Source(path=file, source_column=source, target_column=target))[: options.limit]
-        if sum(map(len, sets.values())) < 2:
-            raise ValueError("There are too few pairs: at least two are needed.")
-        calibration, results = measure(folder, sets, options.beams)
-        options.output.mkdir(parents=True, exist_ok=True)
-        with whole_file(options.output / "confidence.json") as partial:
-            report = {
-                "checkpoint": Path(folder).name,
-                "settings": {"sets": {n: len(of) for n, of in sets.items()}, "beams": options.beams},
-                "machine": {"processor": processor(), "python": platform.python_version()},
-                "versions": {name: version(name) for name in ("torch", "transformers")},
-                "calibration": calibration._asdict(),
-                "results": results,
-            }
-            partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        plot(results, options.output / "confidence.svg")
-        if options.write:
-            keep(Path(folder), calibration)
+        run(options)
     except (OSError, ValueError) as error:
         stop(parser, error)
-    for result in results:
-        print(json.dumps({name: value for name, value in result.items() if name != "bins"}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A run's course: points for curve.json in a released checkpoint, which `vaswani explore` draws, and rows of its card.
+"""Turn a run's log into the points of curve.json, which `vaswani explore` draws, and into rows of the model card.
 
-Each point has "step", and "train_loss", "validation_loss" and "bleu", None where they were not recorded.
+Each point has "step", and "train_loss", "validation_loss" and "bleu", which are None if they were not recorded.
 """
 
 import json
@@ -10,28 +10,28 @@ from pathlib import Path
 
 FIGURES = {"loss": "train_loss", "validation_loss": "validation_loss", "validation_bleu": "bleu"}
 SCORES = {"validation loss": "validation_loss", "sacreBLEU of Multi30k val, greedy": "bleu"}
-VALIDATIONS = {"validation_loss": ("loss", 2), "validation_bleu": ("greedy sacreBLEU", 1)}  # and decimals
-MOST = 200  # points that a picture needs
+VALIDATIONS = {"validation_loss": ("loss", 2), "validation_bleu": ("greedy sacreBLEU", 1)}  # label, decimals
+MAX_POINTS = 200  # more would not show in a figure
 
 
 def point(step: int, **figures: float) -> dict:
     return {"step": step, "train_loss": None, "validation_loss": None, "bleu": None, **figures}
 
 
-def curve_of_log(log: Path) -> list[dict]:
-    """RUN/log.jsonl -> points by step, at most about 200; those with validation figures are all kept."""
+def curve_from_log(log: Path) -> list[dict]:
+    """Return the points of RUN/log.jsonl by step: about `MAX_POINTS`, and every one with validation figures."""
     points: dict[int, dict] = {}
     for line in log.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         figures = {name: record[key] for key, name in FIGURES.items() if key in record}
         points.setdefault(record["step"], point(record["step"])).update(figures)
-    ordered = sorted(points.values(), key=lambda one: one["step"])
-    every = len(ordered) // MOST + 1
-    return [one for i, one in enumerate(ordered) if i % every == 0 or one["validation_loss"] is not None]
+    ordered = sorted(points.values(), key=lambda point: point["step"])
+    every = len(ordered) // MAX_POINTS + 1
+    return [point for i, point in enumerate(ordered) if i % every == 0 or point["validation_loss"] is not None]
 
 
-def curve_of_growth(runs: list[dict]) -> list[dict]:
-    """The runs of growth.json -> points of those called "this run at step N"."""
+def curve_from_growth(runs: list[dict]) -> list[dict]:
+    """Return the points of the runs in growth.json that are called "this run at step N"."""
     points = []
     for run in runs:
         if re.match(r"this run at step [\d,]+$", run["what"]):
@@ -40,8 +40,8 @@ def curve_of_growth(runs: list[dict]) -> list[dict]:
     return points
 
 
-def growth_of_log(log: Path) -> list[dict]:
-    """RUN/log.jsonl -> the runs of growth.json: at each validation, the loss and greedy sacreBLEU of every set."""
+def growth_from_log(log: Path) -> list[dict]:
+    """Return the runs of growth.json from RUN/log.jsonl: loss and greedy sacreBLEU of every set at each validation."""
     runs: dict[int, dict] = {}
     minutes = 0.0
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -55,7 +55,7 @@ def growth_of_log(log: Path) -> list[dict]:
 
 
 def validation_scores(record: dict) -> dict[str, float]:
-    """A line of a log -> {"loss, newstest2013": 3.37, ...}: of several sets each, not the mean of all."""
+    """Return the scores in a line of a log, such as {"loss, newstest2013": 3.37}: per set, without the mean."""
     scores = {}
     for key, (label, digits) in VALIDATIONS.items():
         sets = {name.removeprefix(f"{key}/"): record[name] for name in record if name.startswith(f"{key}/")}

@@ -23,17 +23,17 @@ from .subwords import Merges
 from .variations import Pair
 
 
-# `datasets` reads the Hub's data sets. The cache is our own 60 lines, since its files have to be named by all that they
-# depend on, held-out pairs and variations included, and batches are planned over lengths that must be in memory.
+# `datasets` reads the Hub's data sets. The cache is our own 60 lines: the name of a file depends on everything that its
+# content depends on, held-out pairs and variations included, and planning batches needs all lengths in memory.
 
 # Tokenising ----------------------------------------------------------------------------------------------------------
 
-# Of one side of some pairs: the ids of all, one after the other, and the N + 1 offsets at which pairs begin and end.
+# One side of N pairs: all ids in a row, and the N + 1 offsets at which pairs begin and end.
 Column = tuple[np.ndarray, np.ndarray]
 
 
 class TokenisedPairs:
-    """Token ids of pairs, each side ending in </s>; `lengths` [N, 2] counts the tokens of either side."""
+    """Token ids of N pairs, each side ending in </s>; `lengths` [N, 2] counts the tokens of each side."""
 
     def __init__(self, chunks: Sequence[tuple[Column, Column]]):
         self._chunks = chunks
@@ -43,7 +43,7 @@ class TokenisedPairs:
 
     @classmethod
     def from_tables(cls, tables: Sequence[pa.Table]) -> "TokenisedPairs":
-        """Those of a cache stay on the disk."""
+        """Return the pairs of cached tables, whose ids stay on disk."""
         chunks = [chunk for table in tables for chunk in table.to_batches() if len(chunk)]
         return cls([(_ids_and_offsets(chunk["source"]), _ids_and_offsets(chunk["target"])) for chunk in chunks])
 
@@ -51,7 +51,7 @@ class TokenisedPairs:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of source and target."""
+        """Return the ids of source and target."""
         number = np.searchsorted(self._starts, index, side="right") - 1
         row = index - self._starts[number]
         return tuple(ids[offsets[row] : offsets[row + 1]] for ids, offsets in self._chunks[number])
@@ -62,12 +62,12 @@ def _ids_and_offsets(column: pa.ListArray) -> Column:
 
 
 def backends(tokenizer: PreTrainedTokenizerBase) -> list[Tokenizer]:
-    """The tokenizers inside: one, or one for each language."""
+    """Return the tokenizers inside: one, or one per language."""
     return [side for side in (tokenizer.backend_tokenizer, getattr(tokenizer, "_target_side", None)) if side]
 
 
 def remove_padding(tokenizer: PreTrainedTokenizerBase):
-    """Forgets the padding of the last call, which tokenizer.json would keep and apply to every text."""
+    """Remove the padding of the last call, which would be saved in tokenizer.json and applied to every text."""
     for side in backends(tokenizer):
         side.no_padding()
         side.no_truncation()
@@ -76,17 +76,17 @@ def remove_padding(tokenizer: PreTrainedTokenizerBase):
 def tokenise(
     pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase, data: Data, dropped: Counter[str], at_once: int = 10_000
 ) -> Iterator[pa.RecordBatch]:
-    """Token ids of the pairs that pass the filters, and a hash of each, `key`, by which equal pairs are found.
+    """Yield the token ids of the pairs that pass the filters, with a hash, `key`, that identifies equal pairs.
 
-    What does not pass is counted in `dropped`, by its reason.
+    Pairs that do not pass are counted in `dropped`, by the reason.
     """
     encode = partial(tokenizer, return_attention_mask=False)
     ids_type = pa.list_(pa.uint16() if len(tokenizer) <= 1 << 16 else pa.int32())
     schema = pa.schema({"source": ids_type, "target": ids_type, "key": pa.uint64()})
     pairs = iter(pairs)
-    while some := list(islice(pairs, at_once)):
+    while chunk := list(islice(pairs, at_once)):
         columns = [], [], []
-        sources, targets = zip(*some, strict=True)
+        sources, targets = zip(*chunk, strict=True)
         ids = encode(list(sources))["input_ids"], encode(text_target=list(targets))["input_ids"]
         for source, target in zip(*ids, strict=True):
             short, long = sorted((len(source), len(target)))
@@ -118,12 +118,13 @@ def cached(
     cache: Path,
     seed: int = 0,
 ) -> tuple[pa.Table, Counter[str]]:
-    """A source's token ids as a table mapped from the cache, and what was dropped; written first where it is missing.
+    """Return a source's token ids as a memory-mapped table of the cache, and the counts of dropped pairs.
 
-    A file of the cache is named by all that its content depends on, so a changed file or filter makes a new one.
+    A missing cache file is written first. Its name depends on everything that its content depends on, so a changed
+    source or filter makes a new file.
 
     Raises:
-        ValueError: the source has no pairs.
+        ValueError: The source has no pairs.
     """
     remove_padding(tokenizer)
     depends = [
@@ -137,7 +138,7 @@ def cached(
         depends.append([data.joined, data.variations, seed, source.title, _digest(made_by)])
     path = cache / f"{_digest(json.dumps(depends))[:16]}.arrow"
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):  # of several processes one writes, the others wait
+    with FileLock(path.with_suffix(".lock")):  # one process writes, the others wait
         if (table := _read(path)) is None:
             pairs = varied_pairs(source, folder, held_out, data, seed)
             _write(path, pairs, tokenizer, data, source)
@@ -150,7 +151,7 @@ def _digest(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[pa.Table, Counter[str]] | None:
-    """The table of a cache file and what was dropped, or None where the file is missing or damaged."""
+    """Return the table of a cache file and the counts of dropped pairs; None if the file is missing or damaged."""
     try:
         with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
             batches = list(reader.iter_batches_with_custom_metadata())
@@ -168,16 +169,16 @@ def _write(path: Path, pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase
             writer.write_batch(batch)
         if writer is None:
             raise ValueError(f"{source.title} has no pairs" + (f" tagged {source.tags}." if source.tags else "."))
-        # The last batch is empty and carries the counts: a file without it is not whole.
+        # The last batch is empty and carries the counts; a file without it is incomplete.
         writer.write_batch(batch.slice(0, 0), custom_metadata={"dropped": json.dumps(dropped)})
         writer.close()
 
 
 def _state(source: Source, folder: Path) -> list:
-    """What the source's content depends on."""
+    """Return everything that the source's content depends on."""
     state = [source.source_column, source.target_column, source.tag_column, source.tags]
     changes = [source.forms, source.min_words, source.max_words, source.exclude, *source.replace.items()]
-    state += changes if any(changes) else []  # without them, a file keeps the name it had before they existed
+    state += changes if any(changes) else []  # if unused, cache files keep the names they had before these keys existed
     if source.dataset:
         return [*state, source.dataset, source.config, source.split, load_hub_dataset(source)._fingerprint]
     if source.generator:
@@ -188,19 +189,19 @@ def _state(source: Source, folder: Path) -> list:
 
 
 def _content(path: Path) -> str:
-    """A file's own digest: a copy of it with another name or time is the same data."""
+    """Return the digest of a file's content, which does not depend on its name or time."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 # Mixing --------------------------------------------------------------------------------------------------------------
 #
-# An epoch is what batches are planned over: of a cache all pairs as often as their weights say, of a stream its next
-# window. Both have epoch(n) -> (pairs, the indices to take).
+# Batches are planned over an epoch: all pairs of a cache as often as their weights say, or the next window of a stream.
+# Both classes have epoch(n) -> (pairs, the indices to use).
 
 
 class CachedCorpus:
-    """Every source tokenised in the cache, exact repetitions dropped."""
+    """All sources, tokenised in the cache, without exact repetitions."""
 
     def __init__(
         self,
@@ -225,13 +226,13 @@ class CachedCorpus:
             for source, start, end in zip(data.train, ends, ends[1:], strict=False)
         ]
         if not first.any():
-            raise ValueError(f"No pairs are left to train on; dropped: {dict(self.dropped)}.")
+            raise ValueError(f"No training pairs are left. Dropped: {dict(self.dropped)}.")
 
     def __len__(self) -> int:
         return sum(len(indices) for _, indices in self.parts)
 
     def epoch(self, number: int) -> tuple[TokenisedPairs, np.ndarray]:
-        rng = np.random.default_rng((self.seed, number, 1))  # 1: not the numbers that batches are drawn with
+        rng = np.random.default_rng((self.seed, number, 1))  # 1: `plan_batches` draws without it
         taken = []
         for weight, indices in self.parts:
             whole, rest = divmod(weight, 1)
@@ -241,18 +242,18 @@ class CachedCorpus:
         return self.pairs, np.concatenate(taken)
 
     def target_tokens(self) -> int:
-        """Of an epoch."""
+        """Return the number of target tokens in an epoch."""
         return round(sum(weight * self.pairs.lengths[indices, 1].sum() for weight, indices in self.parts))
 
     def describe(self) -> str:
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.dropped.items()) if count) or "none"
-        return f"{len(self):,} training pairs, {self.target_tokens():,} target tokens an epoch; dropped: {dropped}"
+        return f"{len(self):,} training pairs, {self.target_tokens():,} target tokens per epoch; dropped: {dropped}"
 
 
 def first_of_equals(tables: Sequence[pa.Table], weights: Sequence[float]) -> np.ndarray:
-    """Mark one pair of all that are equal: the first in the source with the largest weight.
+    """Mark one of all equal pairs: the first in the source with the largest weight.
 
-    Otherwise a pair of a large corpus would take the place of the same pair in a list that is shown more often.
+    Otherwise a pair of a large corpus would replace the same pair in a list that is repeated more often.
     """
     keys = np.concatenate([table["key"].to_numpy() for table in tables])
     negative_weights = np.repeat(np.negative(weights), [len(table) for table in tables])
@@ -265,23 +266,25 @@ def first_of_equals(tables: Sequence[pa.Table], weights: Sequence[float]) -> np.
 def cut_pairs(
     pairs: TokenisedPairs, indices: np.ndarray, merges: Merges, data: Data, rng: np.random.Generator
 ) -> tuple[TokenisedPairs, np.ndarray]:
-    """Some of the pairs with their tokens cut by chance, and the indices of those still within `max_length`.
+    """Return the pairs of `indices` with their tokens cut at random, and the indices of those within `max_length`.
 
     Raises:
-        ValueError: none is.
+        ValueError: All pairs are too long.
     """
     sides = zip(*(pairs[i] for i in indices), strict=True)
     cut = TokenisedPairs([tuple(merges.cut(side, data.bpe_dropout, rng) for side in sides)])
-    kept = np.flatnonzero((cut.lengths <= data.max_length).all(axis=1))
-    if not len(kept):
-        raise ValueError("No pair is within data.max_length once it is cut; raise that or lower data.bpe_dropout.")
-    return cut, kept
+    fitting = np.flatnonzero((cut.lengths <= data.max_length).all(axis=1))
+    if not len(fitting):
+        raise ValueError(
+            "After BPE-dropout, all pairs are longer than data.max_length. Raise it, or lower data.bpe_dropout."
+        )
+    return cut, fitting
 
 
 class StreamedCorpus:
-    """Sources read and tokenised as training goes, a window at a time, each from its start again when it ends.
+    """Sources that are read and tokenised during training, a window at a time; each restarts when it ends.
 
-    Of every window a source has the share that its weight says. Repetitions are not looked for.
+    A source's share of each window follows its weight. Repetitions are kept.
     """
 
     def __init__(self, data: Data, folder: Path, tokenizer: PreTrainedTokenizerBase, seed: int):
@@ -298,20 +301,20 @@ class StreamedCorpus:
                 for source, share in zip(self.data.train, self.counts, strict=True)
             ]
         self._next = number + 1
-        some = chain.from_iterable(
+        window = chain.from_iterable(
             islice(stream, share) for stream, share in zip(self._streams, self.counts, strict=True)
         )
-        batches = list(tokenise(some, self.tokenizer, self.data, self.dropped))
+        batches = list(tokenise(window, self.tokenizer, self.data, self.dropped))
         pairs = TokenisedPairs.from_tables([pa.Table.from_batches(batches)])
         if not len(pairs):
-            raise ValueError(f"No pairs of a whole window pass the filters; dropped: {dict(self.dropped)}.")
+            raise ValueError(f"No pair of a whole window passes the filters. Dropped: {dict(self.dropped)}.")
         return pairs, np.arange(len(pairs))
 
     def describe(self) -> str:
-        return f"windows of {sum(self.counts):,} pairs, read as training goes"
+        return f"windows of {sum(self.counts):,} pairs, read during training"
 
     def _forever(self, source: Source) -> Iterator[Pair]:
-        """The pairs of a source with their variations, from the start again each time that it ends."""
+        """Yield the pairs of a source with their variations, over and over."""
         seed = f"{self.seed} {source.title} {source.tags}"
         for turn in count():
             pairs = iterate_pairs(source, self.folder, streaming=True)

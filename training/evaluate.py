@@ -1,4 +1,4 @@
-"""Scores a model on test sets. Each score comes with its name, its signature and a 95% confidence interval.
+"""Score a model on test sets. Each score has its name, its signature and a 95% confidence interval.
 
 python -m training.evaluate MODEL --recipe training/recipes/mini-en-de.yaml --data DATA   # a recipe's test sets
 python -m training.evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz     # columns of TSV files
@@ -20,39 +20,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sacrebleu
-from tqdm import tqdm
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
 from vaswani_transformer.system.files import check_writable
 
 from .files import read_lines, whole_file
+from .models import load, recorded_language, source_language, translate
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
 from .user_lines import format_lines, lines_of, measure_model
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-# Translating ---------------------------------------------------------------------------------------------------------
-
-
-def translate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    batch_size: int = 32,
-    progress: bool = False,
-    **generate_kwargs: Any,
-) -> list[str]:
-    """`translate_texts` with a bar in the terminal if `progress`."""
-    from vaswani_transformer import translate_texts
-
-    with tqdm(total=len(texts), disable=None if progress else True, leave=False) as bar:
-        return translate_texts(model, tokenizer, texts, batch_size, bar.update, **generate_kwargs)
+# Scoring -------------------------------------------------------------------------------------------------------------
 
 
 def evaluate_pairs(
@@ -69,10 +54,10 @@ def evaluate_pairs(
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> tuple[dict[str, dict], list[str]]:
-    """(The scores of `score`, the translations) of pairs of source and reference.
+    """Translate the sources of (source, reference) pairs; return the scores of `score`, and the translations.
 
-    The model is used where it is and left as it was, so that a training run can call this between two steps; then
-    `num_beams=1` is the fastest. Settings that are not given are the model's own `generation_config`.
+    The model stays on its device and in its mode, so a training run can call this between two steps; `num_beams=1` is
+    fastest. Settings that are not given come from the model's `generation_config`.
     """
     if num_beams is not None:
         generate_kwargs["num_beams"] = num_beams
@@ -86,10 +71,10 @@ def evaluate_pairs(
 
 
 def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
-    """The pairs of every test set, by its name.
+    """Return the pairs of every test set, by name.
 
     Raises:
-        OSError, ValueError: one cannot be read, has no pairs, or not as many references as sources.
+        OSError, ValueError: A test set cannot be read, is empty, or has a different number of sources and references.
     """
     sets: dict[str, list[Pair]] = {}
 
@@ -112,12 +97,12 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
             raise ValueError(f"{counts}; they must match line by line.")
         add(arguments.source.name, list(zip(*sides, strict=True)), arguments.source)
     if not sets:
-        raise ValueError(f"{arguments.recipe} names no test sets (data.test).")
+        raise ValueError(f"{arguments.recipe} has no test sets (data.test).")
     return sets
 
 
 def target_language(arguments: argparse.Namespace, model: str) -> str | None:
-    """As given, or as the recipe or the model's own record says."""
+    """Return the target language that the command line, the recipe or the model's record names."""
     if arguments.target_language:
         return arguments.target_language.lower()
     if arguments.recipe:
@@ -125,22 +110,8 @@ def target_language(arguments: argparse.Namespace, model: str) -> str | None:
     return recorded_language(model, "target_language")
 
 
-def source_language(model: str, recipe: Path | None = None) -> str | None:
-    """As the recipe or the model's own record says."""
-    return load_recipe(recipe).source_language if recipe else recorded_language(model, "source_language")
-
-
-def recorded_language(model: str, key: str) -> str | None:
-    """Return "source_language" or "target_language" from about.json or training.json beside the weights, if any."""
-    for name in ("about.json", "training.json"):
-        if (file := Path(catalogue.resolve(model)) / name).is_file():
-            facts = json.loads(file.read_text(encoding="utf-8"))
-            return facts.get("recipe", facts).get(key)
-    return None
-
-
 def format_scores(scores: dict[str, dict]) -> str:
-    """A line for each score: name, value with its confidence, signature."""
+    """Format one line per score: name, value with its confidence interval, signature."""
     width = max(map(len, scores))
     lines = []
     for name, scored in scores.items():
@@ -150,7 +121,7 @@ def format_scores(scores: dict[str, dict]) -> str:
 
 
 def save_hypotheses(folder: Path, name: str, translations: Sequence[str]):
-    """One translation a line, in the order of the test set."""
+    """Write one translation per line, in the order of the test set."""
     with whole_file(folder / f"{file_name(name)}.txt") as file:
         file.write_text("".join(" ".join(t.split()) + "\n" for t in translations), encoding="utf-8")
 
@@ -282,31 +253,8 @@ def main(arguments: list[str] | None = None):
             file.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model on its device, and its tokenizer.
-
-    Raises:
-        ValueError: one of them cannot be loaded, or there is no such device; the message names it.
-    """
-    from transformers.utils import logging
-
-    from vaswani_transformer import load as load_checkpoint
-    from vaswani_transformer.hub import look_on_hub
-    from vaswani_transformer.loading import check_device
-
-    logging.disable_progress_bar()
-    check_device(device)
-    source = catalogue.resolve(source)
-    look_on_hub(source)
-    model, tokenizer = load_checkpoint(source)
-    try:
-        return model.to(device), tokenizer
-    except RuntimeError as error:  # no memory left on it
-        raise ValueError(f"Cannot use the device {device!r}: {str(error).partition(chr(10))[0]}") from error
-
-
 def command_line(arguments: argparse.Namespace) -> str:
-    """The command that gives these scores again, without the folders of this machine and where results were written."""
+    """Return the command that reproduces the scores, without local folders and without the options for output files."""
     data, words = str(arguments.data), []
     given = iter(arguments.words)
     for word in given:
@@ -320,7 +268,7 @@ def command_line(arguments: argparse.Namespace) -> str:
 
 
 def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, settings: dict) -> dict:
-    """How the scores came about."""
+    """Return the conditions under which the scores were measured."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and text files that may be compressed."""
+"""Files and folders that are written completely or not at all, and text files that may be compressed."""
 
 import io
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ __all__ = ["read_lines", "whole_file", "whole_folder"]
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 text file, plain or .gz, .xz, .bz2 or .zst; only "\n" and "\r\n" end a line.
+    r"""Yield the lines of a UTF-8 text file, plain or .gz, .xz, .bz2 or .zst; only "\n" and "\r\n" end a line.
 
     Raises:
-        OSError: there is no such file, or it cannot be read.
-        ValueError: it is not UTF-8, or its compression is damaged or unknown; the message names file and line.
+        OSError: The file does not exist or cannot be read.
+        ValueError: It is not UTF-8, or its compression is damaged or unknown; the message names file and line.
     """
     number = 0
     try:
@@ -30,5 +30,5 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise ValueError(f"{path}, line {number}: not UTF-8 (byte {error.object[error.start]:#04x}).") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except Exception as error:  # each compression has errors of its own
+    except Exception as error:  # each compression raises its own kinds of errors
         raise ValueError(f"{path} cannot be read after line {number}: {error}") from error

@@ -1,9 +1,9 @@
-"""Fine-tunes a checkpoint on one's own translations, and says what that gained on a part that was held out.
+"""Fine-tune a checkpoint on your translations and report the gain on a held-out part.
 
 vaswani finetune memory.tmx --output mine
 vaswani translate --checkpoint mine "A sentence of the same kind."
 
-The translations are a memory (.tmx, .xliff, .po), or a file of columns separated by tabs (.tsv; .xz and .gz, too).
+Your translations are a memory (.tmx, .xliff, .po) or a tab-separated file (.tsv, also .gz, .bz2, .xz or .zst).
 """
 
 from __future__ import annotations
@@ -28,30 +28,29 @@ from .evaluate import evaluate_pairs
 from .files import whole_folder
 from .parallel_text import Pair, read_pairs
 from .recipe import Source
-from .scores import CHRF, SACREBLEU, likely_by_chance
+from .scores import CHRF, SACREBLEU, bootstrap_p_values
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 LEARNING_RATE, LORA_LEARNING_RATE = 5e-4, 3e-3
-PROJECTIONS = ["qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2"]  # that a LoRA adapter changes
 LEAST_STEPS, MOST_EPOCHS = 200, 20  # of a small memory
 MOST_HELD_OUT = 500
 EXAMPLES = 3
 
 
 class Scored(NamedTuple):
-    """Translations of pairs, and their scores by name."""
+    """Scores by name, and the translations they belong to."""
 
     scores: dict[str, dict]
     translations: list[str]
 
 
 def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options):
-    """Adam with a rate that rises and then falls linearly to 0. Label smoothing is in the model's own loss."""
+    """Train with Adam and a rate that rises and then falls linearly to 0. The model's loss has label smoothing."""
     import torch
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
@@ -80,27 +79,27 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Seq
             processing_class=tokenizer,
         )
         trainer.train()
-        trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # takes the autocast off `forward`
+        trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)  # removes the autocast from `forward`
 
 
 def epochs_for(pairs: int, batch_size: int) -> int:
-    """3 for a memory of many pairs, more for a small one."""
+    """Return 3 epochs for a large memory and more for a small one."""
     return min(MOST_EPOCHS, max(3, math.ceil(LEAST_STEPS * batch_size / pairs)))
 
 
 def normalised(text: str) -> str:
-    """What near duplicates share: the words, without case, punctuation and the values of numbers."""
+    """Return what near duplicates have in common: the words, without case, punctuation and values of numbers."""
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
     return re.sub(r"\d+", "0", " ".join(words)) or text
 
 
 def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """(pairs to train on, `held_out` pairs to test on): no source or target of one, once normalised, is in the other.
+    """Split pairs into (training pairs, `held_out` test pairs) that share no normalised source or target.
 
-    By default a tenth is held out, 500 at most.
+    By default a tenth is held out, at most 500.
 
     Raises:
-        ValueError: too few pairs.
+        ValueError: There are too few pairs.
     """
     pairs = list(dict.fromkeys(pairs))
     held_out = min(MOST_HELD_OUT, len(pairs) // 10) if held_out is None else held_out
@@ -113,12 +112,12 @@ def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[
     targets = {normalised(target) for _, target in test.values()}
     training = [p for p in pairs if normalised(p[0]) not in test and normalised(p[1]) not in targets]
     if len(test) < held_out or not held_out or not training:
-        raise ValueError(f"{len(pairs):,} different pairs are too few to hold out {held_out:,} and train on others.")
+        raise ValueError(f"Only {len(pairs):,} distinct pairs: too few to hold out {held_out:,} and still train.")
     return training, list(test.values())
 
 
 def read(path: Path, options: argparse.Namespace) -> Memory:
-    """The pairs of a memory or of a file of columns, and their languages as far as they are known."""
+    """Read the pairs of a memory or of a tab-separated file, and their languages if known."""
     if is_memory(path):
         return read_memory(path, options.source, options.target)
     columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
@@ -127,22 +126,26 @@ def read(path: Path, options: argparse.Namespace) -> Memory:
 
 
 def checkpoint_for(memory: Memory) -> str:
-    """The one that ships for the memory's languages."""
+    """Return the included checkpoint for the memory's languages."""
     return catalogue.for_languages(memory.source_language, memory.target_language)
 
 
 def check_languages(source: str, memory: Memory, name: str):
-    """Raises ValueError for a memory of other languages than the checkpoint's."""
+    """Check that the memory has the checkpoint's languages.
+
+    Raises:
+        ValueError: It has not.
+    """
     about = catalogue.read_about(Path(source))
     if about is None:
         return
     source_language, target_language = memory.source_language or "?", memory.target_language or "?"
     if source_language not in ("?", about.source_language) or target_language not in ("?", about.target_language):
-        raise ValueError(f"{name} has {source_language} → {target_language}, and {about.name} {about.languages}.")
+        raise ValueError(f"{name} is {source_language} → {target_language}, but {about.name} is {about.languages}.")
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Loads, scores, trains, scores, and saves; returns what it recorded."""
+    """Load, score, train, score again and save; return the record of fine_tuning.json."""
     import torch
     from transformers import set_seed
 
@@ -167,7 +170,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     attention = "eager" if options.device == "cpu" else "sdpa"
     base, tokenizer = load(source, torch.float32, attn_implementation=attention)
     base.to(options.device)
-    pairs = not_too_long(memory.pairs, tokenizer, options.max_length)
+    pairs = select_by_length(memory.pairs, tokenizer, options.max_length)
     training, test = split(pairs, options.held_out, options.seed)
     sets = {"held out": test}
     if options.other:
@@ -181,7 +184,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     train(model, tokenizer, training, options)
     minutes = (time.perf_counter() - start) / 60
-    after = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}  # adapters included
+    after = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}  # with the adapter
     gains = {name: gain(pairs, before[name], after[name]) for name, pairs in sets.items()}
     for name, figures in gains.items():
         print_gain(name, figures)
@@ -207,32 +210,35 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
-def not_too_long(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, most: int) -> list[Pair]:
-    """Those with 2 to `most` tokens on either side."""
+def select_by_length(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[Pair]:
+    """Return the pairs with 2 to `max_length` tokens on each side."""
     lengths = ([len(ids) for ids in tokenizer(list(pair))["input_ids"]] for pair in pairs)
-    return [pair for pair, both in zip(pairs, lengths, strict=True) if all(2 <= n <= most for n in both)]
+    return [pair for pair, both in zip(pairs, lengths, strict=True) if all(2 <= n <= max_length for n in both)]
 
 
 def with_adapter(model: PreTrainedModel, rank: int) -> torch.nn.Module:
-    """The model with a LoRA adapter (Hu et al. 2021, arXiv 2106.09685), which alone is trained."""
+    """Return the model with a LoRA adapter on every linear map of its layers (Hu et al. 2021, arXiv 2106.09685).
+
+    Only the adapter is trained.
+    """
     from peft import LoraConfig, TaskType, get_peft_model
 
-    lora = LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=rank, lora_alpha=2 * rank, target_modules=PROJECTIONS)
+    lora = LoraConfig(task_type=TaskType.SEQ_2_SEQ_LM, r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     return get_peft_model(model, lora)
 
 
-# What was gained -----------------------------------------------------------------------------------------------------
+# Gain ---------------------------------------------------------------------------------------------------------------
 
 
 def gain(pairs: Sequence[Pair], before: Scored, after: Scored) -> dict[str, Any]:
-    """Each score before and after, and how likely such a difference is by chance."""
+    """Return each score before and after, and the p-value of the difference."""
     references = [reference for _, reference in pairs]
-    chances = likely_by_chance(before.translations, after.translations, references)
+    p_values = bootstrap_p_values(before.translations, after.translations, references)
     figures: dict[str, Any] = {
         name: {
             "before": before.scores[name]["value"],
             "after": after.scores[name]["value"],
-            "p": chances[name],
+            "p": p_values[name],
             "signature": after.scores[name]["signature"],
         }
         for name in (SACREBLEU, CHRF)
@@ -248,22 +254,22 @@ def print_gain(name: str, figures: dict[str, Any]):
     print(f"\n{name:<22} before   after")
     for score, values in figures.items():
         change = values["after"] - values["before"]
-        chance = f"  p = {values['p']:.3f}" if "p" in values else ""
-        print(f"{score:<22} {values['before']:6.1f}  {values['after']:6.1f}  ({change:+.1f}){chance}")
+        p_value = f"  p = {values['p']:.3f}" if "p" in values else ""
+        print(f"{score:<22} {values['before']:6.1f}  {values['after']:6.1f}  ({change:+.1f}){p_value}")
 
 
 def print_examples(pairs: Sequence[Pair], before: Sequence[str], after: Sequence[str]):
-    """The first few of the held-out texts whose translation is another one now."""
+    """Print the first few held-out texts whose translation has changed."""
     changed = [(pair, a, b) for pair, a, b in zip(pairs, before, after, strict=True) if a != b]
     for (source, reference), old, new in changed[:EXAMPLES]:
         print(f"\n  source  {source}\n  before  {old}\n  after   {new}\n  memory  {reference}")
 
 
-# What is saved -------------------------------------------------------------------------------------------------------
+# Saving --------------------------------------------------------------------------------------------------------------
 
 
 def describe(folder: Path, options: argparse.Namespace, source: str, memory: Memory, parameters: int) -> dict[str, Any]:
-    """The new checkpoint's about.json, after that of the one it comes from; see `catalogue.Checkpoint`."""
+    """Return the new checkpoint's about.json, based on that of its base checkpoint; see `catalogue.Checkpoint`."""
     base = catalogue.read_about(Path(source))
     known = base.to_dict() if base else {"licence": "", "max_length": options.max_length, "trained_on": []}
     known |= {"source_language": memory.source_language} if memory.source_language else {}

@@ -1,14 +1,14 @@
-"""Trains the variants of a recipe that a grid names, and writes a table of how each one did.
+"""Train the variants of a recipe that a grid lists, and write a table of their results.
 
 python -m training.grid training/grids/mini-en-de.yaml --data DATA --output RUNS --results RESULTS.json --jobs 2
 
-An interrupted grid continues where it stopped: finished runs are not repeated. A grid is a YAML file:
+Rerun the command to resume an interrupted grid: finished runs are not repeated. A grid is a YAML file:
 
 recipe: ../recipes/mini-en-de.yaml
 set: [optimisation.max_steps=600]           # for all runs
-seeds: [1, 2, 3]                            # each variant once with each, as 8k-seed1, ...; otherwise once, as 8k
+seeds: [1, 2, 3]                            # optional: each variant with each seed, as 8k-seed1, ...
 runs:
-  8k:   {set: [vocab_size=8192],  why: the baseline}
+  8k:   {set: [vocab_size=8192],  why: the baseline}    # `why` is copied into the results
   16k:  {set: [vocab_size=16384]}
 
 All variants are trained with the first seed before any with the second.
@@ -38,68 +38,72 @@ class Variant(NamedTuple):
 
     name: str  # of its folder
     run: str
-    seed: int | None  # None where the recipe's is taken
+    seed: int | None  # None: the recipe's
     settings: list[str]
-    why: str
+    why: str  # recorded with the results
 
 
 def check_data(recipe: Path, variants: list[Variant], data: Path):
-    """Refuses runs whose data are not in the folder `data`, before any run starts."""
+    """Check that the folder `data` has the files of every run, before any run starts.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+    """
     for variant in variants:
         if missing := missing_files(load_recipe(recipe, variant.settings).data, data):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise FileNotFoundError(
-                f"Run {variant.name}: no such file: {missing[0]}{more}. The folder of the data is given with --data."
+                f"Run {variant.name}: no such file: {missing[0]}{more}. Set the data folder with --data."
             )
 
 
 def read_grid(path: Path) -> tuple[Path, list[Variant]]:
-    """The recipe of a grid, and its runs.
+    """Read the recipe of a grid and its runs.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is no grid, or the recipe refuses the settings of a run.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not a grid, or the settings of a run are invalid.
     """
     try:
         grid = yaml.safe_load(path.read_text(encoding="utf-8"))
         recipe = path.parent / grid["recipe"]
         variants = []
         for seed in grid.get("seeds", [None]):
-            for run, own in grid["runs"].items():
-                settings, name = [*grid.get("set", ()), *own.get("set", ())], run
+            for run, variant in grid["runs"].items():
+                settings, name = [*grid.get("set", ()), *variant.get("set", ())], run
                 if seed is not None:
                     settings, name = [*settings, f"seed={seed}"], f"{run}-seed{seed}"
-                variants.append(Variant(name, run, seed, settings, own.get("why", "")))
+                variants.append(Variant(name, run, seed, settings, variant.get("why", "")))
     except KeyError as error:
-        raise ValueError(f"{path} is not a grid: it has no {error}.") from error
+        raise ValueError(f"{path} is not a grid: {error} is missing.") from error
     except (yaml.YAMLError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a grid: it must hold `recipe`, `set` and `runs`; see --help.") from error
+        raise ValueError(f"{path} is not a grid: it must have `recipe`, `set` and `runs`; see --help.") from error
     for variant in variants:
         load_recipe(recipe, variant.settings)
     return recipe, variants
 
 
 def check_runs(recipe: Path, variants: list[Variant], output: Path):
-    """Refuses to go on with runs that were begun with other settings: their results would be mixed up.
+    """Check that runs to resume were started with the same settings; otherwise the results would be mixed up.
 
     Raises:
-        ValueError: there is one; the message names the keys that differ.
+        ValueError: A run has other settings; the message names the keys that differ.
     """
-    from .prepare import flatten  # with torch, which takes seconds to import
+    from .prepare import flatten  # imports torch, which takes seconds
 
     for variant in variants:
         path = output / variant.name / "recipe.json"
         if path.exists():
-            begun = dict(flatten(json.loads(path.read_text(encoding="utf-8"))))
+            started = dict(flatten(json.loads(path.read_text(encoding="utf-8"))))
             wanted = dict(flatten(load_recipe(recipe, variant.settings).to_dict()))
-            if differ := sorted(key for key in begun.keys() & wanted.keys() if begun[key] != wanted[key]):
+            if differ := sorted(key for key in started.keys() & wanted.keys() if started[key] != wanted[key]):
                 raise ValueError(
-                    f"{path.parent} holds a run with other settings: {', '.join(differ)}. Delete it to train it again."
+                    f"{path.parent} has a run with other settings: {', '.join(differ)}. Delete it to train it again."
                 )
 
 
 class Grid:
-    """Runs of a grid, several at a time, each a process with its share of the threads."""
+    """The runs of a grid, several at a time, each a process with its share of the threads."""
 
     def __init__(self, recipe: Path, data: Path, output: Path, jobs: int):
         self.recipe, self.data, self.output, self.jobs = recipe, data, output, jobs
@@ -108,7 +112,7 @@ class Grid:
         self.stopped = False
 
     def stop(self, *_):
-        """For signal.signal: every run saves a checkpoint and ends."""
+        """Handle a signal: every run saves a checkpoint and stops."""
         self.stopped = True
         for process in list(self.running):
             process.terminate()
@@ -117,8 +121,8 @@ class Grid:
         folder = self.output / variant.name
         if self.stopped or (folder / "model").exists():
             return
-        if (folder / "not_finite.tsv").exists():  # it would come to that again
-            print(f"{variant.name}: its loss was not finite; delete {folder} to train it again", flush=True)
+        if (folder / "not_finite.tsv").exists():  # the same would happen again
+            print(f"{variant.name}: skipped, its loss was not finite; delete {folder} to train it again", flush=True)
             return
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "training.train", self.recipe, "--data", self.data, "--output", folder]
@@ -133,38 +137,46 @@ class Grid:
         if code == 0:
             outcome = "finished"
         elif self.stopped:
-            outcome = "stopped; the same command resumes it"
+            outcome = "stopped; rerun the command to resume it"
         else:
-            outcome = f"failed (exit status {code}); its output is in {folder}/output.txt"
+            outcome = f"failed (exit status {code}); see {folder}/output.txt"
         print(f"{variant.name}: {outcome}", flush=True)
 
     def results(self, variants: list[Variant]) -> list[dict]:
-        """What is recorded of each finished run."""
-        finished = []
-        for variant in variants:
-            path = self.output / variant.name / "model" / "training.json"
-            if path.exists():
-                facts = json.loads(path.read_text(encoding="utf-8"))
-                tokens = facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"]
-                machine = {key: facts[key] for key in ("hours", "parameters", "device", "threads", "torch")}
-                bleu = {}
-                for line in (self.output / variant.name / "log.jsonl").read_text(encoding="utf-8").splitlines():
-                    figures = json.loads(line)
-                    for name in facts["validation"]:  # where there is but one set, the figure has no name
-                        key = "validation_bleu" if len(facts["validation"]) == 1 else f"validation_bleu/{name}"
-                        if key in figures:
-                            bleu[name] = round(figures[key], 2)
-                own = variant._asdict()
-                del own["name"]
-                if variant.seed is None:
-                    del own["seed"]
-                reached = {"bits_per_character": facts["validation"], "sacrebleu_greedy": bleu}
-                finished.append({**own, **reached, "steps": facts["steps"], "tokens": tokens, **machine})
-        return finished
+        """Return the record of each finished run."""
+        folders = [(variant, self.output / variant.name) for variant in variants]
+        return [result(variant, run) for variant, run in folders if (run / "model" / "training.json").exists()]
+
+
+def result(variant: Variant, run: Path) -> dict:
+    """Return what a finished run is and what it reached."""
+    facts = json.loads((run / "model" / "training.json").read_text(encoding="utf-8"))
+    return {
+        "run": variant.run,
+        **({} if variant.seed is None else {"seed": variant.seed}),
+        "why": variant.why,
+        "settings": variant.settings,
+        "bits_per_character": facts["validation"],
+        "sacrebleu_greedy": last_bleu(run / "log.jsonl", list(facts["validation"])),
+        "steps": facts["steps"],
+        "tokens": facts["steps"] * facts["recipe"]["optimisation"]["batch_tokens"],
+        **{key: facts[key] for key in ("hours", "parameters", "device", "threads", "torch")},
+    }
+
+
+def last_bleu(log: Path, sets: list[str]) -> dict[str, float]:
+    """Return the last greedy sacreBLEU of each validation set in a log."""
+    # With a single set, the log has only the total.
+    keys = {name: "validation_bleu" if len(sets) == 1 else f"validation_bleu/{name}" for name in sets}
+    bleu = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        figures = json.loads(line)
+        bleu |= {name: round(figures[key], 2) for name, key in keys.items() if key in figures}
+    return bleu
 
 
 def table(results: list[dict]) -> str:
-    """Markdown: bits per character of each validation set, parameters and hours of each run."""
+    """Return a Markdown table: bits per character on each validation set, parameters and hours of each run."""
     sets = list(dict.fromkeys(name for result in results for name in result["bits_per_character"]))
     rows = [["run", *sets, "parameters", "hours"], ["---"] * (len(sets) + 3)]
     for result in results:
@@ -179,10 +191,10 @@ def main(arguments: list[str] | None = None):
         prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
-    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
-    parser.add_argument("--results", type=Path, help="JSON file for the results of each finished run")
-    parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time; they share the CPU's threads")
+    parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--results", type=Path, help="JSON file to write the results of all finished runs to")
+    parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time, which share the threads")
     arguments = parser.parse_args(arguments)
     try:
         recipe, variants = read_grid(arguments.grid)
@@ -202,7 +214,7 @@ def main(arguments: list[str] | None = None):
     if results:
         print(table(results))
     if grid.stopped:
-        sys.exit("Stopped; the same command goes on.")
+        sys.exit("Stopped. Rerun the command to resume.")
     if not results:
         sys.exit("No run has finished.")
 

@@ -1,9 +1,13 @@
-"""Names, addresses, numbers, placeholders and other things that a translation keeps.
+"""Invented names, addresses, numbers, placeholders and other strings that a translation keeps.
 
-Each kind is a list of patterns. `{word}`, `{Word}` and `{WORD}` are invented words, so that none is known; `{first}`
-and `{last}` names of people of one of many countries and `{town}` a town there (by Faker); `{n}` a number of one to
-four digits, `{nn}` one of two, `{nnnnn}` one of five to eight, `{domain}` and `{unit}` what they say. Doubled braces
-are braces.
+Each kind has a list of patterns with these fields; doubled braces are literal braces.
+
+| field | filled with |
+|---|---|
+| `{word}`, `{Word}`, `{WORD}` | an invented word, which no model can know |
+| `{first}`, `{last}`, `{town}` | names of people and a town of one of many countries, from Faker |
+| `{n}`, `{nn}`, `{nnnnn}` | a number of one to four, two, or five to eight digits |
+| `{domain}`, `{unit}` | a domain name, a unit |
 """
 
 import random
@@ -87,23 +91,23 @@ PATTERNS = {
         *("{WORD}_{WORD}", "{word}::{Word}", "~/{word}/{word}", "{word}={n}", "#{word}", "Ctrl+{WORD}", "F{nn}"),
     ],
 }
-# Names, numbers and placeholders are met most often.
+# Names, numbers and placeholders are the most common.
 KINDS = ["name", "name", "number", "number", "placeholder", "placeholder", "url", "email", "code"]
 
 SYLLABLES = [c + v for c in (*"bdfgklmnprstvwz", "br", "ch", "kr", "sch", "st", "th", "tr") for v in "aeiou"]
 ENDINGS = ["", "", "", "n", "r", "s", "l", "ck", "x", "ng"]
 DOMAINS = ["com", "com", "org", "net", "de", "fr", "eu", "io", "co.uk", "ch", "info", "ca", "at"]
-# Written in Latin letters, with towns that look like towns there.
+# Faker's countries whose names are in Latin letters and whose towns look real.
 COUNTRIES = (
     "cs_CZ da_DK de_AT de_DE en_IN es_ES fi_FI hr_HR hu_HU id_ID it_IT nl_NL no_NO pl_PL pt_PT ro_RO sk_SK sl_SI sv_SE"
 ).split()
-# Whose towns Faker puts together from parts of English names.
+# For these countries, Faker composes towns from parts of English names; only names of people are used.
 NAMES_ALONE = "en_GB en_NG en_US fr_CH fr_FR ga_IE lt_LT lv_LV pt_BR tr_TR yo_NG zu_ZA".split()
 UNITS = "kg g km m cm mm km/h l ml °C °F % GB MB TB kW V Hz € $ £ h min mg m² kB".split()
 
 
 class _Parts(dict):
-    """What the fields of a pattern stand for, another each time."""
+    """Fills in the fields of a pattern, differently at each use."""
 
     def __init__(self, rng: random.Random):
         self.rng, self.country = rng, rng.choice(COUNTRIES + NAMES_ALONE)
@@ -113,8 +117,8 @@ class _Parts(dict):
         if field == "town":
             return people(rng.choice(COUNTRIES), rng.getrandbits(32)).city()
         if field in ("first", "last"):
-            someone = people(self.country, rng.getrandbits(32))
-            return someone.first_name() if field == "first" else someone.last_name()
+            person = people(self.country, rng.getrandbits(32))
+            return person.first_name() if field == "first" else person.last_name()
         if field.lower() == "word":
             letters = "".join(rng.choices(SYLLABLES, k=rng.randint(1, 3))) + rng.choice(ENDINGS)
             return {"word": letters, "Word": letters.capitalize(), "WORD": letters.upper()}[field]
@@ -127,7 +131,7 @@ class _Parts(dict):
 
 
 def people(country: str, seed: int) -> "Faker":
-    """Who gives names of a country; the same seed gives the same."""
+    """Return a generator of a country's names, reset by the seed: the same seed gives the same names."""
     faker = _faker(country)
     faker.seed_instance(seed)
     return faker
@@ -135,11 +139,11 @@ def people(country: str, seed: int) -> "Faker":
 
 @cache
 def _faker(country: str) -> "Faker":
-    from faker import Faker  # whoever trains without names need not wait for this import
+    from faker import Faker  # a slow import that training without names does not need
 
     return Faker(country)
 
 
 def invent(rng: random.Random, kind: str | None = None) -> str:
-    """Something of a kind of `PATTERNS`, or of any kind."""
+    """Return a string of one of the kinds of `PATTERNS`, by default of a random kind."""
     return rng.choice(PATTERNS[kind or rng.choice(KINDS)]).format_map(_Parts(rng))

@@ -1,4 +1,4 @@
-"""What the steps of a run took and reached, between two reports."""
+"""Losses, tokens and time of a run's steps between two reports."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from .batches import Batch
 
 
 class DivergenceError(RuntimeError):
-    """A loss is not finite; `batch` is the batch that it is of."""
+    """The loss of `batch` is not finite."""
 
     def __init__(self, message: str, batch: Batch):
         super().__init__(message)
@@ -18,11 +18,11 @@ class DivergenceError(RuntimeError):
 
 
 class Meter:
-    """Losses, tokens and time since the last report; time spent on validation and saving does not count."""
+    """Losses, tokens and time since the last report, without the time for validation and saving."""
 
     def __init__(self):
-        self.losses: list[float] = []  # of the steps since the last report; a checkpoint holds them
-        self.seconds = 0.0  # of the whole run, up to the last report; likewise
+        self.losses: list[float] = []  # of the steps since the last report; stored in checkpoints
+        self.seconds = 0.0  # of the whole run, up to the last report; stored in checkpoints, too
         self._unread: list[tuple[Batch, torch.Tensor]] = []
         self._tokens = self._steps = 0
         self._since = time.perf_counter()
@@ -31,28 +31,28 @@ class Meter:
         self._since = time.perf_counter()
 
     def add(self, batch: Batch, loss: torch.Tensor):
-        """Notes a step without waiting for the device to compute its loss."""
+        """Add a step without waiting for the device to compute its loss."""
         self._unread.append((batch, loss))
         self._tokens, self._steps = self._tokens + batch.tokens, self._steps + 1
 
     def read(self):
-        """Waits for the device, and reads the losses that it has computed.
+        """Wait for the device and read the losses that it has computed.
 
         Raises:
-            DivergenceError: one is not finite.
+            DivergenceError: A loss is not finite.
         """
         if not self._unread:
             return
         losses = torch.stack([loss for _, loss in self._unread]).tolist()
         for (batch, _), loss in zip(self._unread, losses, strict=True):
             if not abs(loss) < float("inf"):
-                place = f"step {batch.step} (epoch {batch.epoch}, batch {batch.number})"
-                raise DivergenceError(f"The loss is {loss} at {place}.", batch)
+                position = f"step {batch.step} (epoch {batch.epoch}, batch {batch.number})"
+                raise DivergenceError(f"The loss is {loss} at {position}.", batch)
         self.losses += losses
         self._unread = []
 
     def report(self) -> dict[str, float]:
-        """The figures since the last report; the next ones begin here."""
+        """Return the figures since the last report, and start the next period."""
         elapsed = time.perf_counter() - self._since
         self.seconds += elapsed
         figures = {
@@ -67,6 +67,7 @@ class Meter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
+        """Leave out the time spent inside the `with` block."""
         pause = time.perf_counter()
         yield
         self._since += time.perf_counter() - pause

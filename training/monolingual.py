@@ -1,13 +1,13 @@
-r"""Sentences of a recipe's target language that its data lack, for back-translation (arXiv 1511.06709).
+r"""Select sentences in a recipe's target language that are not in its data, for back-translation (arXiv 1511.06709).
 
 python -m training.monolingual mini-de-en --data DATA --text en-fr/train.tsv.xz --tag-column 2 --tags tatoeba \
     --output DATA/back_translation/tatoeba-de-en.en
 vaswani translate --from en --to de --input DATA/back_translation/tatoeba-de-en.en \
     --output DATA/back_translation/tatoeba-de-en.de
 
-People wrote these sentences, and they become the target side; a model of the other direction writes the source side.
-What the recipe's training, validation and test sets have on their target side is left out: the first is known already,
-and the others must not be seen. (Pairs that the recipe holds out are left out when it is trained.)
+The sentences become the target side; a model of the other direction translates them into the source side. Sentences on
+the target side of the recipe's training, validation and test sets are left out: training sentences are known already,
+and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
 """
 
 import argparse
@@ -23,7 +23,7 @@ from .recipe import Source, load_recipe
 
 
 def new_texts(texts: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    """Each text that is not known, once, in its order; case and the width of spaces make no difference."""
+    """Yield each text that is not known, once, in order. Case and the width of spaces do not matter."""
     seen = {"", *map(_key, known)}
     for text in texts:
         if (key := _key(text)) not in seen:
@@ -39,13 +39,13 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.monolingual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("recipe", help="the recipe whose data lack them, in its target language")
-    parser.add_argument("--data", default=".", help="the folder that its paths, and that of the text, start from")
-    parser.add_argument("--text", required=True, help="the file with the sentences, one a line or in a column")
-    parser.add_argument("--column", type=int, default=0, help="between tabs, counted from 0 (default: 0)")
-    parser.add_argument("--tag-column", type=int, help="with --tags: only lines whose tag is one of these")
-    parser.add_argument("--tags", nargs="+", default=[])
-    parser.add_argument("--output", type=Path, required=True, help="the file to write, one sentence a line")
+    parser.add_argument("recipe", help="select sentences that are not in this recipe's data, in its target language")
+    parser.add_argument("--data", default=".", help="folder that the recipe's paths and --text are relative to")
+    parser.add_argument("--text", required=True, help="file with sentences, one per line or in a column")
+    parser.add_argument("--column", type=int, default=0, help="tab-separated column, counted from 0 (default: 0)")
+    parser.add_argument("--tag-column", type=int, help="with --tags: column of the tags")
+    parser.add_argument("--tags", nargs="+", default=[], help="use only lines with one of these tags")
+    parser.add_argument("--output", type=Path, required=True, help="file to write, one sentence per line")
     options = parser.parse_args(arguments)
     if bool(options.tags) != (options.tag_column is not None):
         parser.error("--tags and --tag-column need each other")
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None):
         data = load_recipe(options.recipe).data
         column = {"source_column": options.column, "target_column": options.column}
         text = Source(path=options.text, tag_column=options.tag_column, tags=options.tags, **column)
-        # The recipe may name the very file that is to be made.
+        # The recipe may name the file that is being made.
         sources = [
             source
             for source in chain(data.train, data.validation, data.test)

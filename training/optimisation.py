@@ -1,4 +1,4 @@
-"""The learning rate, the optimisers (section 5.3), and what a loss may hold besides cross-entropy."""
+"""The learning rate, the optimisers (section 5.3), and the extra loss of R-Drop."""
 
 import torch
 from torch import nn
@@ -8,9 +8,10 @@ from .recipe import Optimisation
 
 
 def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
-    """Equation 3 for step 1, 2, ...: rises for `warmup_steps`, then falls with the root of the step.
+    """Return the rate of equation 3 for step 1, 2, ...
 
-    With `decay_from` it falls from that step on. For `schedule_free` it stays where it has risen to.
+    It rises for `warmup_steps`, then falls with the square root of the step. With `decay_from`, it falls from that
+    step on. With `schedule_free`, it stays at its peak.
     """
     decay_from = recipe.decay_from or recipe.warmup_steps
     peak = (d_model * decay_from) ** -0.5 * recipe.learning_rate_scale
@@ -24,16 +25,17 @@ def learning_rate(step: int, d_model: int, recipe: Optimisation) -> float:
 
 
 def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim.Optimizer]:
-    """The paper's Adam; with `muon` that one for the matrices inside the layers, and Adam for all else.
+    """Return the optimisers that the recipe names.
 
-    `schedule_free` is AdamW without weight decay or schedule, whose result is an average of all weights so far (Defazio
-    et al. 2024, arXiv 2405.15682).
-
-    Muon (Jordan et al. 2024) makes each matrix's momentum orthogonal. Scaled to Adam's usual size of update (Liu et al.
-    2025, arXiv 2502.16982), it takes the same learning rates.
+    - `adam`: the paper's.
+    - `muon`: Muon for the matrices inside the layers, and Adam for the rest. Muon (Jordan et al. 2024) orthogonalises
+      each matrix's momentum. Its updates are scaled to the usual size of Adam's (Liu et al. 2025, arXiv 2502.16982), so
+      the same learning rates fit.
+    - `schedule_free`: AdamW without weight decay or schedule, whose result is an average of all weights so far (Defazio
+      et al. 2024, arXiv 2405.15682).
     """
     if recipe.optimiser == "schedule_free":
-        from schedulefree import AdamWScheduleFree  # only who asks for it needs it installed
+        from schedulefree import AdamWScheduleFree  # imported only if the recipe asks for it
 
         betas = (recipe.adam_beta1, recipe.adam_beta2)
         return [AdamWScheduleFree(model.parameters(), betas=betas, eps=recipe.adam_epsilon)]
@@ -52,8 +54,8 @@ def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim
     )
     if not matrices:
         return [adam]
-    kind = torch.optim.Muon if recipe.precision == "bfloat16" else Float32Muon
-    muon = kind(
+    muon_class = torch.optim.Muon if recipe.precision == "bfloat16" else Float32Muon
+    muon = muon_class(
         [parameters[name] for name in parameters if name in matrices],
         weight_decay=0.0,
         adjust_lr_fn="match_rms_adamw",
@@ -62,24 +64,27 @@ def build_optimisers(model: nn.Module, recipe: Optimisation) -> list[torch.optim
 
 
 def show_averages(optimisers: list[torch.optim.Optimizer]):
-    """Puts Schedule-Free's average into the model, to validate and to save; nothing for other optimisers."""
+    """Put Schedule-Free's averaged weights into the model, to validate or save it; other optimisers do nothing."""
     for optimiser in optimisers:
         if hasattr(optimiser, "eval"):
             optimiser.eval()
 
 
 def hide_averages(optimisers: list[torch.optim.Optimizer]):
-    """Puts the weights at which Schedule-Free takes gradients back."""
+    """Put back the weights at which Schedule-Free computes gradients."""
     for optimiser in optimisers:
         if hasattr(optimiser, "train"):
             optimiser.train()
 
 
-def divergence(logits: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Of R-Drop (Liang et al. 2021, arXiv 2106.14448): what two draws of dropout disagree about, in nats.
+def r_drop_loss(logits: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Return R-Drop's divergence between two samples of dropout, in nats (Liang et al. 2021, arXiv 2106.14448).
 
-    The mean of KL(p, q) and KL(q, p), summed over the positions that are `counted`: logits [2B, T, V], those of one
-    draw after those of the other, counted [B, T] -> [].
+    This is the mean of KL(p, q) and KL(q, p), summed over positions.
+
+    Args:
+        logits: [2B, T, V], the first sample for all pairs, then the second.
+        counted: [B, T], True at the positions to sum.
     """
     first, second = logits.float().log_softmax(dim=-1).chunk(2)
     each = ((first.exp() - second.exp()) * (first - second)).sum(dim=-1) / 2

@@ -1,12 +1,12 @@
 """Parallel text: reading it, holding pairs out, and adding variations (section 5.1).
 
-| function | pairs of |
+| function | pairs |
 |---|---|
-| `iterate_pairs`, `read_pairs` | a source as it is |
-| `held_out_pairs` | all sources: those that validate and are not trained on |
-| `training_pairs` | a source without what shares a side with those |
-| `varied_pairs` | the same with the variations that the recipe asks for: what is trained on |
-| `tokenizer_pairs` | all sources: those that the vocabulary is learned from |
+| `iterate_pairs`, `read_pairs` | a source, unchanged |
+| `held_out_pairs` | of all sources, for validation only |
+| `training_pairs` | a source, without pairs that share a side with those |
+| `varied_pairs` | the same, with the recipe's forms and variations: the training data |
+| `tokenizer_pairs` | of all sources, to learn the vocabulary from |
 """
 
 import json
@@ -27,13 +27,15 @@ from .variations import Pair, forms, vary
 
 
 def iterate_pairs(source: Source, folder: str | Path | None = None, streaming: bool = False) -> Iterator[Pair]:
-    """The pairs of a source in its order, few of them in memory; with `streaming` nothing is downloaded beforehand.
+    """Yield the pairs of a source in order, without loading all of them into memory.
 
-    `folder` is where the paths of a recipe start.
+    Args:
+        folder: The folder that the recipe's paths are relative to.
+        streaming: Do not download a data set beforehand.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line has too few columns, two files differ in length, or the text is not UTF-8; the message names
+        FileNotFoundError: A file does not exist.
+        ValueError: A line has too few columns, two files differ in length, or the text is not UTF-8; the message names
             file and line.
     """
     try:
@@ -41,7 +43,7 @@ def iterate_pairs(source: Source, folder: str | Path | None = None, streaming: b
             if (not source.tags or row[2] in source.tags) and source.selects(row[:2]):
                 yield row[:2]
     except FileNotFoundError as error:
-        hint = "" if folder is None else " The folder of the data is given with --data."
+        hint = "" if folder is None else " Set the data folder with --data."
         raise FileNotFoundError(f"No such file: {error.filename or source.title}.{hint}") from error
 
 
@@ -50,20 +52,20 @@ def read_pairs(source: Source, folder: str | Path | None = None) -> list[Pair]:
 
 
 def missing_files(data: Data, folder: Path) -> list[Path]:
-    """The files of a recipe's sources that do not exist."""
+    """Return the files of a recipe's sources that do not exist."""
     paths = [path for source in (*data.train, *data.validation, *data.test) for path in source.files(folder)]
     return [path for path in dict.fromkeys(paths) if not path.is_file()]
 
 
 def write_pairs(pairs: Iterable[Pair], path: str | Path):
-    """A file of pairs, between tabs; a tab or a line break in a text becomes a space."""
+    """Write pairs to a tab-separated file; tabs and line breaks in a text become spaces."""
     lines = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
     with whole_file(path) as partial:
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _rows(source: Source, folder: Path, streaming: bool) -> Iterator[tuple[str, ...]]:
-    """(source, target), with the tag as a third where tags are asked for."""
+    """Yield (source, target), or (source, target, tag) if the source selects by tags."""
     if source.generator:
         yield from _generated(source, folder)
         return
@@ -108,8 +110,7 @@ def _generated(source: Source, folder: Path) -> Iterator[Pair]:
 
 
 def load_hub_dataset(source: Source, streaming: bool = False):
-    # Whoever reads files alone need not wait for this import.
-    from datasets import load_dataset
+    from datasets import load_dataset  # a slow import that plain files do not need
 
     name, settings = (source.dataset, source.config), {"split": source.split, "revision": source.revision}
     return load_dataset(*name, **settings, streaming=streaming)
@@ -140,15 +141,16 @@ def _value(row: Any, column: str) -> str:
     return row
 
 
-# Setting apart
+# Holding out
 
 
 def hold_out(
     pairs: Sequence[Pair], count: int, seed: int, wanted: tuple[Collection[str], Collection[str]] = ((), ())
 ) -> list[Pair]:
-    """Draw `count` pairs by `seed`, no source twice, and none that shares a side with the `wanted` sources and targets.
+    """Draw `count` pairs by `seed`, no two with the same source, and none that shares a side with a wanted pair.
 
-    What is wanted does not change which other pairs are drawn, so that validation figures stay comparable.
+    `wanted` are the sources and the targets of these pairs. They do not change which other pairs are drawn, so that
+    validation losses stay comparable.
     """
     held_out: dict[str, str] = {}
     for index in np.random.default_rng(seed).permutation(len(pairs)):
@@ -161,15 +163,15 @@ def hold_out(
 
 
 def held_out_pairs(data: Data, folder: str | Path, seed: int) -> dict[str, list[Pair]]:
-    """The pairs that a recipe sets apart before training, by the name of their source.
+    """Return the pairs that a recipe holds out, by the name of their source.
 
-    Pairs that share a side with a source of larger weight are not held out: such a source is a list of what must be
-    learned, and would lose them.
+    Pairs that share a side with a source of larger weight are not held out: such a source lists what must be learned,
+    and would lose them.
     """
     held_out = {}
     for source in filter(lambda source: source.held_out, data.train):
-        lists = [other for other in data.train if other.weight > source.weight and not other.dataset]
-        wanted = _sides(pair for other in lists for pair in iterate_pairs(other, folder))
+        heavier = [other for other in data.train if other.weight > source.weight and not other.dataset]
+        wanted = _sides(pair for other in heavier for pair in iterate_pairs(other, folder))
         held_out[f"{source.title}, held out"] = hold_out(read_pairs(source, folder), source.held_out, seed, wanted)
     return held_out
 
@@ -183,7 +185,7 @@ def _sides(pairs: Iterable[Pair]) -> tuple[set[str], set[str]]:
 
 
 def training_pairs(source: Source, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
-    """The pairs of a source that share neither side with one that is held out, from whichever source that came."""
+    """Yield the pairs of a source that share neither side with a held-out pair of any source."""
     sources, targets = _sides(held_out)
     return (pair for pair in iterate_pairs(source, folder) if pair[0] not in sources and pair[1] not in targets)
 
@@ -205,7 +207,7 @@ def with_variations(pairs: Iterable[Pair], source: Source, data: Data, seed: str
 
 
 def tokenizer_pairs(data: Data, folder: str | Path, held_out: Iterable[Pair]) -> Iterator[Pair]:
-    """The training pairs that the vocabulary is learned from: the first `tokenizer_lines` of each source."""
+    """Yield the training pairs to learn the vocabulary from: the first `tokenizer_lines` of each source."""
     share = data.tokenizer_lines // len(data.train)
     return chain.from_iterable(
         islice(

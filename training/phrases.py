@@ -1,4 +1,4 @@
-"""Measures how many greetings, common words and less common words a checkpoint translates right.
+"""Measure how many greetings, common words and less common words a checkpoint translates right.
 
 The phrases are in lines/phrases.tsv: a kind, then the accepted wordings in English, German and French, separated by
 " | ". The first wording of a language is the text to translate; an answer is right if it equals an accepted wording of
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vaswani_transformer.system.command_line import stop
 
 from .files import read_lines, whole_file
+from .models import load, recorded_language, translate, translate_checked
 
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def normalise(text: str, *, ignore_case: bool = False, ignore_article: bool = Fa
 
 
 def is_right(phrase: Phrase, translation: str, *, ignore_case: bool = False) -> bool:
-    """Whether a translation equals one of the phrase's accepted wordings after `normalise`."""
+    """Return True if a translation equals one of the phrase's accepted wordings after `normalise`."""
     settings = {"ignore_case": ignore_case, "ignore_article": phrase.kind != "greeting"}
     accepted = {normalise(wording, **settings) for wording in phrase.accepted}
     return normalise(translation, **settings) in accepted
@@ -146,20 +147,9 @@ def measure_phrases(
     Raises:
         ValueError: a language is not en, de or fr, or both are the same.
     """
-    from transformers import pipeline
-
-    from vaswani_transformer import translate_texts
-
     phrases = read_phrases(source_language, target_language)
-
-    def translate_checked(texts: list[str]) -> list[str]:
-        translator = pipeline("translation", model=model, tokenizer=tokenizer, device=model.device)
-        return [record["translation_text"] for record in translator(texts, batch_size=batch_size, **settings)]
-
-    def translate_alone(texts: list[str]) -> list[str]:
-        return translate_texts(model, tokenizer, texts, batch_size, **settings)
-
-    return count_right(phrases, translate_alone if alone else translate_checked, form)
+    translate_with = translate if alone else translate_checked
+    return count_right(phrases, lambda texts: translate_with(model, tokenizer, texts, batch_size, **settings), form)
 
 
 def format_phrases(measured: dict) -> str:
@@ -168,8 +158,6 @@ def format_phrases(measured: dict) -> str:
 
 
 def main(arguments: list[str] | None = None):
-    from .evaluate import load, recorded_language
-
     parser = argparse.ArgumentParser(
         prog="python -m training.phrases", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: its folder, its recipe on record, tokenizer, data and model."""
+"""Preparation of a run before its first step: its folder, recipe, tokenizer, data and model."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from .subwords import Merges
 from .variations import Pair
 
 
-# What a run may change when it resumes; anything else would make it another run.
+# Keys that may differ when a run resumes; any other key would make it another run.
 CHANGEABLE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
     f"optimisation.{key}"
     for key in (
@@ -37,39 +37,39 @@ CHANGEABLE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
 
 
 def lock_folder(output: Path) -> FileLock:
-    """Keeps a second process from training into the same folder; the lock ends with the process.
+    """Lock the folder, so that no second process trains into it; the lock ends with the process.
 
     Raises:
-        ValueError: another process has the lock.
+        ValueError: Another process has the lock.
     """
     output.mkdir(parents=True, exist_ok=True)
     lock = FileLock(output / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"Another process is training in {output}. Wait for it, or give another --output.") from None
+        raise ValueError(f"Another process is training in {output}. Wait for it, or use another --output.") from None
     return lock
 
 
 def check_recipe(recipe: Recipe, output: Path):
-    """Refuses to resume a run with another recipe.
+    """Check that a run resumes with the recipe that it was started with.
 
     Raises:
-        ValueError: the recipes differ in what must not change; the message names the keys.
+        ValueError: The recipes differ in keys that must not change; the message names them.
     """
     path = output / "recipe.json"
     if not (checkpoints(output) and path.exists() and path.stat().st_size):
         return
-    begun = load_recipe(path).to_dict()  # with the defaults of keys that did not exist when it was written
+    started = load_recipe(path).to_dict()  # fills in the defaults of newer keys
     changed = [
         key
-        for key in _differing(begun, recipe.to_dict())
-        if not any(f"{key}.".startswith(f"{free}.") for free in CHANGEABLE)
+        for key in _differing_keys(started, recipe.to_dict())
+        if not any(f"{key}.".startswith(f"{changeable}.") for changeable in CHANGEABLE)
     ]
     if changed:
         raise ValueError(
-            f"{output} holds a run with another recipe. These keys differ: {', '.join(changed)}. "
-            "Set them back to resume it, or give another --output."
+            f"{output} has a run with another recipe. These keys differ: {', '.join(changed)}. "
+            "Restore them to resume it, or use another --output."
         )
 
 
@@ -80,11 +80,11 @@ def write_recipe(recipe: Recipe, output: Path):
 
 @dataclass
 class PreparedData:
-    """What a run learns from and is validated on."""
+    """The data that a run is trained and validated on."""
 
     tokenizer: PreTrainedTokenizerBase
     corpus: CachedCorpus | StreamedCorpus
-    merges: Merges | None  # where BPE-dropout undoes them
+    merges: Merges | None  # for BPE-dropout
     held_out: list[Pair]
     validation_pairs: dict[str, list[Pair]]  # by the name of each set
     validation: dict[str, TokenisedPairs]
@@ -94,10 +94,10 @@ class PreparedData:
 
 
 def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accelerator: Accelerator) -> PreparedData:
-    """Reads, tokenises and caches; in several processes one does the work that all share, and the others wait.
+    """Read, tokenise and cache the data. With several processes, one does the shared work while the others wait.
 
     Raises:
-        OSError, ValueError: data cannot be read; the message names the file, and the line where it can.
+        OSError, ValueError: Data cannot be read; the message names the file and, if possible, the line.
     """
     with accelerator.main_process_first():
         held_out = held_out_pairs(recipe.data, folder, recipe.seed)
@@ -109,7 +109,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
         else:
             corpus = CachedCorpus(recipe.data, folder, tokenizer, all_held_out, cache, recipe.seed)
     validation_pairs = {source.title: read_pairs(source, folder) for source in recipe.data.validation} | held_out
-    # Validation drops no long pair: figures of different vocabularies stay comparable.
+    # Validation keeps long pairs, so that figures of different vocabularies can be compared.
     keep_all = recipe.data.model_copy(update={"max_length": recipe.optimisation.batch_tokens})
     return PreparedData(
         tokenizer=tokenizer,
@@ -122,7 +122,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
 
 
 def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[Pair]) -> PreTrainedTokenizerBase:
-    """The tokenizer of `initial`, or RUN/tokenizer, learned from the training pairs where it is missing or empty."""
+    """Return the tokenizer of `initial`, or RUN/tokenizer, which is learned from training pairs if it is missing."""
     if recipe.initial:
         return load_tokenizer(resolve(recipe.initial))
     folder = output / "tokenizer"
@@ -139,7 +139,7 @@ def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[P
 
 
 def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGeneration:
-    """The recipe's model, new or with the weights of `initial`, ready for training.
+    """Build the recipe's model, new or with the weights of `initial`, ready for training.
 
     Raises:
         ValueError: `model` does not fit those weights.
@@ -148,17 +148,17 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
     if recipe.initial:
         model = load_model(resolve(recipe.initial), torch.float32, **recipe.model)
         if not isinstance(model, VaswaniForConditionalGeneration):
-            raise ValueError(f"initial: {recipe.initial} holds another kind of model, a {type(model).__name__}.")
+            raise ValueError(f"initial: {recipe.initial} has another kind of model, a {type(model).__name__}.")
     else:
         sizes = {"vocab_size": recipe.vocab_size, **recipe.model}
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset(recipe.preset, **sizes))
     attention = settings.attention
     if attention == "auto":
-        # Measured in training/README.md: on a CPU the backward pass of the fused kernel is slow for sentences.
+        # On a CPU, the fused kernel has a slow backward pass for sentences; measured in training/README.md.
         attention = "eager" if device.type == "cpu" else "sdpa"
     model.set_attn_implementation(attention)
     if settings.gradient_checkpointing:
-        # Older versions of transformers know the second name only.
+        # Older versions of transformers have the second name only.
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
     if settings.compile:
@@ -167,10 +167,10 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
 
 
 def shard_weights(model: VaswaniForConditionalGeneration, accelerator: Accelerator) -> VaswaniForConditionalGeneration:
-    """FSDP2: every process holds a part of each weight; a layer's are gathered when it runs.
+    """Shard the weights with FSDP2: each process has a part of each weight, and a layer is gathered to run it.
 
-    Accelerate's own wrapping puts embeddings into groups of their own, which torch refuses where three modules share
-    one matrix. Here everything outside the layers stays with the whole model.
+    Accelerate's wrapping makes separate groups of the embeddings, which torch rejects if three modules share a matrix.
+    Here, everything outside the layers forms one group with the model.
     """
     plugin = accelerator.state.fsdp_plugin
     options = {"reshard_after_forward": plugin.reshard_after_forward, "offload_policy": plugin.cpu_offload}
@@ -181,7 +181,7 @@ def shard_weights(model: VaswaniForConditionalGeneration, accelerator: Accelerat
 
 
 def flatten(value: object, key: str = "") -> Iterator[tuple[str, object]]:
-    """(key.of.value, value) of everything in nested dicts and lists."""
+    """Yield (key.of.value, value) for every value in nested dicts and lists."""
     if isinstance(value, dict | list):
         for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from flatten(inner, f"{key}.{name}".lstrip("."))
@@ -189,6 +189,6 @@ def flatten(value: object, key: str = "") -> Iterator[tuple[str, object]]:
         yield key, value
 
 
-def _differing(one: dict, other: dict) -> list[str]:
-    one, other = dict(flatten(one)), dict(flatten(other))
-    return [key for key in dict.fromkeys([*one, *other]) if one.get(key, ...) != other.get(key, ...)]
+def _differing_keys(first: dict, second: dict) -> list[str]:
+    first, second = dict(flatten(first)), dict(flatten(second))
+    return [key for key in dict.fromkeys([*first, *second]) if first.get(key, ...) != second.get(key, ...)]

@@ -1,6 +1,6 @@
-"""One YAML file says everything about a training run; any value can be overridden on the command line.
+"""Recipes: one YAML file describes a training run, and the command line can override any value.
 
-python -m training.recipe training/recipes/table3/a-h1.yaml    # the whole recipe, defaults and `extends` included
+python -m training.recipe training/recipes/table3/a-h1.yaml    # check it and print it in full
 """
 
 import argparse
@@ -30,12 +30,12 @@ Share = Annotated[float, Field(ge=0)]
 
 
 class Part(BaseModel):
-    """A part of a recipe: unknown keys, wrong types and values out of bounds are refused, all of them at once."""
+    """A part of a recipe. All unknown keys, wrong types and values out of bounds are reported together."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     def contradictions(self) -> Iterator[str]:
-        """What no run could do although each value by itself is in bounds; each in a sentence that names the keys."""
+        """Yield a sentence for each contradiction between values that are valid by themselves; it names the keys."""
         yield from ()
 
     @model_validator(mode="after")
@@ -46,43 +46,45 @@ class Part(BaseModel):
 
 
 def source_title(name: str = "", path: str | None = None, dataset: str | None = None, **_) -> str:
-    """What results and cards call a source: its name, else its file or data set."""
+    """Return what results and cards call a source: its name, or else its file or data set."""
     return name or path or dataset or ""
 
 
 class Source(Part):
-    """Parallel text: a file, a pair of files, a data set of the Hub, or generated. Files may be .gz, .xz or .zst.
+    """Parallel text: a file, two files, a data set of the Hub, or a generator.
 
-    `path` alone is tab-separated, or JSON lines where it ends in .jsonl; with `target_path` both are plain text, line
-    by line. Columns are numbers in tab-separated text (default 0 and 1), elsewhere names, where a dot looks inside
-    (default "translation.en" and the like, by the recipe's languages).
+    - `path`: tab-separated columns, or JSON lines if it ends in .jsonl. Files may be .gz, .bz2, .xz or .zst.
+    - `path` and `target_path`: two plain text files, line by line.
+    - `dataset`: a data set of the Hub, or a folder.
+    - `generator`: makes `pairs` pairs in the recipe's languages, see expressions/. For "places", `path` is its table:
+      tab-separated English name, German or French name, kind.
 
-    `generator` makes `pairs` pairs, see expressions/; its columns are the recipe's languages. For "places", `path` is
-    its table: tab-separated English name, German or French name, kind.
+    Columns of tab-separated text are numbers (default: 0 and 1). Other columns are names, and a dot reaches a nested
+    field (default: "translation.en" and so on, with the recipe's languages).
     """
 
-    path: str | None = None  # relative to the data folder; "shipped:phrases.tsv" comes with the program
+    path: str | None = None  # relative to the data folder; "shipped:phrases.tsv" is included in the package
     target_path: str | None = None
     dataset: str | None = None  # for `datasets.load_dataset`: an id such as wmt/wmt14, or a folder
     generator: Literal[*GENERATORS] | None = None
-    pairs: Count | None = None  # how many the generator makes
+    pairs: Count | None = None  # the number that the generator makes
     seed: CountOrZero | None = None  # of the generator; default: the recipe's
     config: str | None = None
     split: str = "train"
     revision: str | None = None
-    name: str = ""  # what results and cards call it
+    name: str = ""  # in results and cards
     licence: str = ""
     source_column: int | str | None = None
     target_column: int | str | None = None
-    tag_column: int | str | None = None  # with `tags`: only examples whose tag is one of these
+    tag_column: int | str | None = None  # with `tags`: only examples with one of these tags
     tags: list[str] = []
-    weight: Positive = 1.0  # how often an epoch takes each pair: 0.25 a quarter of them, 2 each twice
-    held_out: CountOrZero = 0  # this many pairs validate instead; training pairs that share a side with one are dropped
-    tokenizer_lines: CountOrZero | None = None  # the tokenizer learns from this many pairs; default: an equal share
-    forms: bool = False  # each pair in every form that people type, see variations.forms; for phrases
-    min_words: CountOrZero = 0  # of the longer side, between spaces; shorter pairs are left out
-    max_words: Count | None = None  # likewise longer ones
-    exclude: str = ""  # a regular expression; pairs in which it matches a side are left out
+    weight: Positive = 1.0  # how often an epoch uses each pair; 0.25: a quarter of them, 2: each twice
+    held_out: CountOrZero = 0  # pairs for validation; training pairs that share a side with one are dropped
+    tokenizer_lines: CountOrZero | None = None  # pairs that the tokenizer learns from; default: an equal share
+    forms: bool = False  # each pair in every form that users type, without variations; for phrases
+    min_words: CountOrZero = 0  # words of the longer side; shorter pairs are left out
+    max_words: Count | None = None  # longer pairs are left out
+    exclude: str = ""  # a regular expression; pairs with a side that it matches are left out
     replace: dict[int, dict[str, str]] = {}  # by column: regular expressions and their replacements, in order
 
     @field_validator("exclude")
@@ -112,7 +114,7 @@ class Source(Part):
         return text
 
     def selects(self, pair: tuple[str, str]) -> bool:
-        """Whether `min_words`, `max_words` and `exclude` let a pair pass."""
+        """Return True if a pair passes `min_words`, `max_words` and `exclude`."""
         if self.min_words or self.max_words:
             words = max(len(side.split()) for side in pair)
             if words < self.min_words or words > (self.max_words or words):
@@ -124,7 +126,7 @@ class Source(Part):
         return source_title(self.name, self.generator or self.path, self.dataset)
 
     def files(self, folder: str | Path) -> list[Path]:
-        """The files of `path` and `target_path`."""
+        """Return the files of `path` and `target_path`."""
         here, name = Path(__file__).parent, "shipped:"
         paths = [path for path in (self.path, self.target_path) if path]
         return [here / path.removeprefix(name) if path.startswith(name) else Path(folder, path) for path in paths]
@@ -180,13 +182,13 @@ class Data(Part):
     train: Annotated[list[Source], Field(min_length=1)]
     validation: list[Source] = []
     test: list[Source] = []
-    joined: Share = 0.0  # for this share of the pairs add a text of several: 2 to 6 neighbouring pairs, joined
-    variations: dict[Literal[*KINDS], Share] = {}  # likewise typing errors, tags and so on: see variations.py
-    bpe_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # for small data: undo this share of merges, anew each epoch
+    joined: Share = 0.0  # share of pairs to follow with a text of 2 to 6 neighbouring pairs
+    variations: dict[Literal[*KINDS], Share] = {}  # likewise with typing errors, tags and so on: variations.py
+    bpe_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # for small data: undo this share of merges at random
     max_length: Count = 128  # tokens of either side, </s> included; longer pairs are dropped
-    max_ratio: Positive = 3.0  # of the longer side to the shorter, where either is over 10 tokens
-    tokenizer_lines: Count = 10_000_000  # at most this many pairs are read to learn the tokenizer
-    streaming: bool = False  # read as training goes, nothing cached: for what does not fit on the disk
+    max_ratio: Positive = 3.0  # of the longer side to the shorter, if the longer has over 10 tokens
+    tokenizer_lines: Count = 10_000_000  # learn the tokenizer from at most this many pairs
+    streaming: bool = False  # read during training without a cache, for data too big for the disk
     window: Count = 1_000_000  # with streaming: plan batches over this many pairs at a time
 
     def contradictions(self) -> Iterator[str]:
@@ -201,11 +203,11 @@ class Data(Part):
         if self.streaming and held_out:
             yield f"held_out pairs cannot be drawn from a stream: {', '.join(held_out)}"
         if len(set(held_out)) < len(held_out):
-            yield "two sources with held_out have the same name; give each a name of its own"
+            yield "two sources with held_out have the same name; give each its own name"
 
 
 class Optimisation(Part):
-    """Section 5.3; the defaults are the paper's."""
+    """Settings of section 5.3. The defaults are the paper's."""
 
     max_steps: Count = 100_000
     batch_tokens: Count = 25_000  # max(source, target) x sentences, padding included, over all processes
@@ -213,14 +215,14 @@ class Optimisation(Part):
     warmup_steps: Count = 4000
     decay_from: Count | None = None  # the rate stays at its peak until here; default: warmup_steps, as in equation 3
     learning_rate_scale: Positive = 1.0
-    cooldown_steps: CountOrZero = 0  # the last steps go linearly to 0 (not in the paper, whose rate never ends)
-    # muon: for the matrices between the embeddings, Adam for the rest. schedule_free: AdamW whose weights are averages
+    cooldown_steps: CountOrZero = 0  # in the last steps, the rate falls linearly to 0 (not in the paper)
+    # muon: Muon for the matrices inside the layers, Adam for the rest. schedule_free: AdamW with averaged weights
     optimiser: Literal["adam", "muon", "schedule_free"] = "adam"
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.98
     adam_epsilon: Positive = 1e-9
     max_grad_norm: Positive | None = None
-    r_drop: Share = 0.0  # alpha of R-Drop, for small data: compute each batch twice and let the two agree
+    r_drop: Share = 0.0  # alpha of R-Drop, for small data: compute each batch twice and penalise differences
     precision: Literal["float32", "bfloat16"] = "float32"
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2", "flash_attention_3"] = "auto"
     compile: bool = False
@@ -243,8 +245,8 @@ class Checkpointing(Part):
     average_last: Count = 5  # the final model is the mean of this many checkpoints (section 6.1)
     log_steps: Count = 50
     validation_steps: Count = 1000
-    bleu_steps: CountOrZero = 0  # translate and score validation pairs every so many steps; 0: never
-    bleu_sentences: Count = 200  # the first of each validation set
+    bleu_steps: CountOrZero = 0  # translate and score validation pairs every N steps; 0: never
+    bleu_sentences: Count = 200  # from the start of each validation set
     samples: CountOrZero = 3  # translations shown each time
     trackers: list[str] = []  # accelerate's, such as tensorboard or wandb
 
@@ -255,11 +257,11 @@ class Recipe(Part):
     target_language: str
     data: Data
     preset: str | None = None
-    vocab_size: Annotated[int, Field(ge=258)] | None = None  # 256 bytes and two special tokens are the least
-    domain: str = ""  # the kind of text that it is for, such as captions; empty: text of all kinds
-    initial: str | None = None  # start from this checkpoint's weights and tokenizer, not from a preset
+    vocab_size: Annotated[int, Field(ge=258)] | None = None  # at least 256 bytes and two special tokens
+    domain: str = ""  # the kind of text it is for, such as captions; empty: any
+    initial: str | None = None  # start from this checkpoint's weights and tokenizer instead of a preset
     licence: str = ""  # of the weights
-    notice: str = ""  # what whoever takes the weights must know, in a sentence
+    notice: str = ""  # a sentence that users of the weights must know
     model: dict[str, Any] = {}  # fields of VaswaniConfig that differ from the preset
     seed: CountOrZero = 2017
     optimisation: Optimisation = Optimisation()
@@ -277,7 +279,7 @@ class Recipe(Part):
     def contradictions(self) -> Iterator[str]:
         data = self.data
         if self.initial and (self.preset or self.vocab_size):
-            yield "initial brings its own model and tokenizer; leave out preset and vocab_size"
+            yield "initial has its own model and tokenizer; leave out preset and vocab_size"
         if not self.initial and not (self.preset and self.vocab_size):
             yield "give preset and vocab_size, or initial"
         if self.optimisation.batch_tokens < data.max_length:
@@ -314,7 +316,8 @@ class Recipe(Part):
             return
         rows = config.max_position_embeddings
         if config.position_encoding == "learned" and self.data.max_length > rows - config.position_offset:
-            yield f"data.max_length is {self.data.max_length}, more than the {rows} learned positions have room for"
+            room = rows - config.position_offset
+            yield f"data.max_length is {self.data.max_length}, but the {rows} learned positions fit only {room} tokens"
 
     def to_dict(self) -> dict[str, Any]:
         return self.model_dump()
@@ -324,20 +327,22 @@ class Recipe(Part):
 
 
 def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
-    """Reads a recipe, by its path or the name of one that ships; `overrides` are `key.of.value=yaml`.
+    """Read a recipe, by its path or the name of an included one.
 
-    A trained model's training.json holds its recipe and can be given, too.
+    Args:
+        path: A recipe, or the training.json of a trained model, which contains its recipe.
+        overrides: Values to change, as `key.of.value=yaml`.
 
     Raises:
-        FileNotFoundError: the file, or one that it extends, does not exist.
-        ValueError: it is not YAML, or a key is unknown, missing, of the wrong type or contradicts another; all are
-            named at once.
+        FileNotFoundError: The file, or a file that it extends, does not exist.
+        ValueError: The file is not YAML, or keys are unknown, missing, of the wrong type, or contradict each other. The
+            message names them all.
     """
-    given, path = path, _shipped(Path(path))
+    given, path = path, _included(Path(path))
     if not path.is_file():
-        names = sorted(shipped.stem for shipped in RECIPES.glob("*.yaml"))
+        names = sorted(recipe.stem for recipe in RECIPES.glob("*.yaml"))
         hint = _did_you_mean(str(given), names).replace("; did", " Did")
-        raise FileNotFoundError(f"There is no recipe {given}.{hint} Included are {', '.join(names)} and table3/*.")
+        raise FileNotFoundError(f"No such recipe: {given}.{hint} Included are {', '.join(names)} and table3/*.")
     values = _read(path)
     for override in overrides:
         _override(values, override)
@@ -350,13 +355,13 @@ def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
     return recipe
 
 
-def _shipped(path: Path) -> Path:
-    """The path itself, or that of the recipe of this name in recipes/: "mini-en-de", "table3/c-n2"."""
-    shipped = RECIPES / path.parent / f"{path.name}.yaml"
-    return shipped if not path.exists() and not path.suffix and shipped.exists() else path
+def _included(path: Path) -> Path:
+    """Return the path of the recipe of this name in recipes/, such as "table3/c-n2", or else the path itself."""
+    included = RECIPES / path.parent / f"{path.name}.yaml"
+    return included if not path.exists() and not path.suffix and included.exists() else path
 
 
-# What pydantic checks, in plain words.
+# The kinds of errors that pydantic reports, in plain words.
 RULES = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -375,19 +380,19 @@ RULES = {
 
 
 def _problems(error: ValidationError) -> list[str]:
-    """Each problem in a line that begins with its key."""
+    """Return a line for each problem, which starts with the key."""
     lines = []
     for problem in error.errors():
-        place = [part for part in problem["loc"] if part not in ("int", "str")]  # which of `int | str` was tried
-        key, kind = ".".join(map(str, place)), problem["type"]
+        location = [part for part in problem["loc"] if part not in ("int", "str")]  # the branches of `int | str`
+        key, kind = ".".join(map(str, location)), problem["type"]
         if kind == "missing":
             lines.append(f"{key} is missing")
         elif kind == "extra_forbidden":
-            known = list(_part_at(place[:-1]).model_fields)
-            hint = _did_you_mean(str(place[-1]), known) or f"; known are {', '.join(known)}"
+            known = list(_part_at(location[:-1]).model_fields)
+            hint = _did_you_mean(str(location[-1]), known) or f"; known are {', '.join(known)}"
             lines.append(f"{key} is unknown{hint}")
         elif kind == "model_type":
-            lines.append(f"{key or 'the recipe'} must hold keys and values")
+            lines.append(f"{key or 'the recipe'} must have keys and values")
         elif kind == "value_error" and isinstance(problem["input"], dict):  # the contradictions of a part
             lines += [f"{key}: {line}".removeprefix(": ") for line in str(problem["ctx"]["error"]).split("\n")]
         elif kind in RULES:
@@ -403,10 +408,10 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _part_at(place: list[str | int]) -> type[Part]:
-    """The part of a recipe that holds the keys at `place`, such as data.train.0."""
+def _part_at(location: list[str | int]) -> type[Part]:
+    """Return the part of a recipe at a location, such as data.train.0."""
     part = Recipe
-    for key in place:
+    for key in location:
         if isinstance(key, str):
             annotation = part.model_fields[key].annotation
             part = next(kind for kind in (annotation, *get_args(annotation)) if issubclass(kind, Part))
@@ -414,7 +419,7 @@ def _part_at(place: list[str | int]) -> type[Part]:
 
 
 def _complete_columns(source: Source, recipe: Recipe):
-    """Fills in the columns that a recipe leaves to the kind of the source, and a generator's seed."""
+    """Fill in the default columns of a source and the default seed of a generator."""
     if source.target_path:
         return
     if source.generator and source.seed is None:
@@ -426,32 +431,32 @@ def _complete_columns(source: Source, recipe: Recipe):
             setattr(source, f"{side}_column", number if source.is_tab_separated else name)
 
 
-# The file, what it extends, and what the command line overrides ------------------------------------------------------
+# Files, `extends`, and overrides on the command line -----------------------------------------------------------------
 
 
 def _override(values: dict, override: str):
     key, separator, text = override.partition("=")
     if not separator:
         raise ValueError(f"--set expects KEY=VALUE, for example optimisation.max_steps=100; not {override!r}.")
-    target, where = values, "the recipe"
+    target, name = values, "the recipe"
     for part in key.split("."):
         if isinstance(target, list):
             if not part.isdecimal() or int(part) >= len(target):
-                raise ValueError(f"--set {override}: {where} has {len(target)} entries, counted from 0; not {part!r}.")
+                raise ValueError(f"--set {override}: {name} has {len(target)} entries, counted from 0; not {part!r}.")
             part = int(part)
         elif not isinstance(target, dict):
-            raise ValueError(f"--set {override}: {where} has no keys of its own.")
+            raise ValueError(f"--set {override}: {name} is a single value and has no keys.")
         elif part not in target:
             target[part] = {}
-        below, target, where = target, target[part], f"{where}.{part}".removeprefix("the recipe.")
+        parent, target, name = target, target[part], f"{name}.{part}".removeprefix("the recipe.")
     try:
-        below[part] = _parse(text)
+        parent[part] = _parse(text)
     except yaml.YAMLError as error:
         raise ValueError(f"--set {override} is not valid YAML{_yaml_problem(error)}") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects duplicate keys (YAML silently keeps the last) and reads 1e-9 as a float, as YAML 1.2 does."""
+    """A loader that rejects duplicate keys (YAML silently keeps the last) and, like YAML 1.2, reads 1e-9 as a float."""
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -473,18 +478,18 @@ def _parse(text: str) -> Any:
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
-    """Where a YAML error is and what it is, without the excerpt that the library shows."""
+    """Describe a YAML error and its position, without the library's excerpt."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     return (f" (line {mark.line + 1}, column {mark.column + 1})" if mark else "") + f": {problem or error}."
 
 
-def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
-    """The YAML's values on top of those of the recipe that it `extends`, if any; `above` are those that extend it.
+def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict:
+    """Read a file's values, merged into those of the recipe that it `extends`, if any.
 
-    With `reversed: true` the recipe below is taken for the other direction.
+    `reversed: true` swaps the two languages of the extended recipe.
     """
-    if path.resolve() in above:
-        raise ValueError(f"{path} extends itself: {' -> '.join(p.name for p in (*above, path))}.")
+    if path.resolve() in extended_by:
+        raise ValueError(f"{path} extends itself: {' -> '.join(p.name for p in (*extended_by, path))}.")
     try:
         values = _parse(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
@@ -492,7 +497,7 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start}).") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} is not a recipe: keys and values are expected.")
+        raise ValueError(f"{path} is not a recipe: it must have keys and values.")
     if isinstance(values.get("recipe"), dict):  # a checkpoint's training.json
         values = values["recipe"]
     extended, is_reversed = values.pop("extends", None), values.pop("reversed", False)
@@ -500,12 +505,12 @@ def _read(path: Path, above: tuple[Path, ...] = ()) -> dict:
         return values
     if not isinstance(extended, str):
         raise ValueError(f"{path}: extends is {extended!r}; it must be the path of one recipe.")
-    below = _read(path.parent / extended, (*above, path.resolve()))
-    return _merge(_reverse(below) if is_reversed else below, values)
+    base = _read(path.parent / extended, (*extended_by, path.resolve()))
+    return _merge(_reverse(base) if is_reversed else base, values)
 
 
 def _reverse(values: dict) -> dict:
-    """A recipe's values for the other direction: languages exchanged, and the two sides of every source."""
+    """Return a recipe's values for the other direction: swap the languages and the two sides of every source."""
     values["source_language"], values["target_language"] = values["target_language"], values["source_language"]
     for source in (source for part in ("train", "validation", "test") for source in values["data"].get(part, ())):
         if "target_path" in source:
@@ -514,23 +519,23 @@ def _reverse(values: dict) -> dict:
         elif {"source_column", "target_column"} & source.keys() or (
             not source.get("generator") and Source(path=source.get("path")).is_tab_separated
         ):
-            # Columns with names that are not given follow the languages.
+            # Default column names follow from the languages, so only given columns and numbers are swapped.
             columns = source.get("target_column", 1), source.get("source_column", 0)
             source["source_column"], source["target_column"] = columns
     return values
 
 
-def _merge(below: Any, above: Any) -> Any:
-    """`above` on top of `below`: keys are merged, lists replaced, and `train+` adds to the list `train`."""
-    if not (isinstance(below, dict) and isinstance(above, dict)):
-        return above
-    merged = dict(below)
-    for key, value in above.items():
+def _merge(base: Any, changes: Any) -> Any:
+    """Merge changes into a base: keys are merged, lists are replaced, and `train+` adds to the list `train`."""
+    if not (isinstance(base, dict) and isinstance(changes, dict)):
+        return changes
+    merged = dict(base)
+    for key, value in changes.items():
         name = key.removesuffix("+") if isinstance(key, str) else key
-        if name != key and isinstance(below.get(name), list) and isinstance(value, list):
-            merged[name] = below[name] + value
+        if name != key and isinstance(base.get(name), list) and isinstance(value, list):
+            merged[name] = base[name] + value
         else:
-            merged[key] = _merge(below.get(key), value)
+            merged[key] = _merge(base.get(key), value)
     return merged
 
 
@@ -539,7 +544,7 @@ def _merge(below: Any, above: Any) -> Any:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.recipe", description="Checks a recipe and prints it with all defaults filled in."
+        prog="python -m training.recipe", description="Check a recipe and print it with all defaults filled in."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")

@@ -1,10 +1,11 @@
-"""Turns a finished run into a checkpoint for release, and writes its model card.
+"""Turn a finished run into a checkpoint for release, step by step.
 
-python -m training.release weights RUN CHECKPOINT    # half-precision weights, tokenizer, curves
-python -m training.release weights RUN CHECKPOINT --average-with CHECKPOINT    # the mean with the release before
-python -m training.evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
-python -m training.release growth RUN FACTS --limited-by "time: ..."    # how the scores grew, for the card
-python -m training.release card CHECKPOINT FACTS     # README.md and about.json in the checkpoint
+python -m training.release weights RUN CHECKPOINT                 # half-precision weights, tokenizer, curves
+python -m training.release shortlist CHECKPOINT --recipe RECIPE --data DATA --output CHECKPOINT          # optional
+vaswani evaluate CHECKPOINT --recipe RECIPE --data DATA --output FACTS/scores.json
+python -m training.release growth RUN FACTS --limited-by "..."    # how the scores grew
+python -m training.release confidence CHECKPOINT NAME=FILE --output FACTS --write
+python -m training.release card CHECKPOINT FACTS                  # README.md and about.json, from all of these
 """
 
 import argparse
@@ -16,7 +17,8 @@ from vaswani_transformer.cards import card_metadata, render_card
 from vaswani_transformer.system.command_line import stop
 from vaswani_transformer.system.files import read_json, write_json
 
-from .curve import curve_of_growth, curve_of_log, growth_of_log
+from . import confidence, shortlist
+from .curve import curve_from_growth, curve_from_log, growth_from_log
 from .files import whole_file, whole_folder
 from .recipe import source_title
 from .scores import CHRF, SACREBLEU
@@ -26,18 +28,18 @@ CURVES, CURVE = "curves.png", "curve.json"
 
 
 def release_weights(run: Path, checkpoint: Path, average_with: Path | None = None, share: float = 0.5):
-    """The run's averaged model with its weights in half precision, which load as float32.
+    """Write the run's averaged model to `checkpoint`, in half precision; it loads as float32.
 
-    `average_with` is a checkpoint that the run went on from, whose weights have that `share` in a mean: two ends of
-    falling rates are often better together than either (Izmailov et al. 2018, arXiv 1803.05407).
+    `average_with` is the checkpoint that the run started from. It gets this `share` of a weighted mean, which is often
+    better than either model (Izmailov et al. 2018, arXiv 1803.05407).
 
     Raises:
-        ValueError: the run is not finished, the weights of the two do not fit, or the share is not from 0 to 1.
+        ValueError: The run is not finished, the two models differ in their tensors, or the share is not from 0 to 1.
     """
     if not 0 <= share <= 1:
-        raise ValueError(f"--share {share:g} is not from 0 to 1.")
+        raise ValueError(f"--share must be from 0 to 1, not {share:g}.")
     if not (run / "model" / "config.json").is_file():
-        raise ValueError(f"{run} holds no finished run: {run / 'model'} is missing.")
+        raise ValueError(f"{run} is not a finished run: {run / 'model'} is missing.")
     import torch
     from transformers import AutoTokenizer
 
@@ -52,24 +54,25 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
     finished, saved = facts.get("steps"), checkpoints(run)
     if finished and saved and step_of(saved[-1]) > finished:
         raise ValueError(
-            f"{run / 'model'} is of step {finished:,}, and the run went on to {step_of(saved[-1]):,}. "
-            "Give the same training command again: it ends the run and writes the model anew."
+            f"{run / 'model'} is from step {finished:,}, but training reached {step_of(saved[-1]):,}. "
+            "Rerun the training command to finish and rewrite the model."
         )
     model = VaswaniForConditionalGeneration.from_pretrained(run / "model")
     if average_with is not None:
-        own, other = load_weights(run / "model"), load_weights(average_with)
-        check_tensors(average_with, other, own)
-        mean = {name: torch.lerp(tensor.float(), other[name].float(), share) for name, tensor in own.items()}
+        new, initial = load_weights(run / "model"), load_weights(average_with)
+        check_tensors(average_with, initial, new)
+        mean = {name: torch.lerp(tensor.float(), initial[name].float(), share) for name, tensor in new.items()}
         model.load_state_dict(mean, strict=False)
         facts["averaged_with"] = {"name": read_json(average_with / "training.json")["recipe"]["name"], "share": share}
-        facts.pop("validation", None)  # was of the run's own weights
-    if (initial := facts.get("recipe", {}).get("initial")) and facts.get("earlier") and Path(initial).is_dir():
-        facts["recipe"]["initial"] = facts["earlier"][-1]["name"]  # a folder of this machine says nothing elsewhere
+        facts.pop("validation", None)  # it was measured before averaging
+    start = facts.get("recipe", {}).get("initial")
+    if start and facts.get("earlier") and Path(start).is_dir():
+        facts["recipe"]["initial"] = facts["earlier"][-1]["name"]  # a local folder means nothing on other machines
     with whole_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
-        remove_code(folder)  # the package has it, and publishing adds it
+        remove_code(folder)  # the package contains it, and publishing adds it
         settings = read_json(folder / "config.json")
-        settings["dtype"] = "float32"  # half precision is for the file's size; products in it are slow on processors
+        settings["dtype"] = "float32"  # half precision only saves disk space; its matrix products are slow on CPUs
         write_json(folder / "config.json", settings)
         tokenizer = AutoTokenizer.from_pretrained(run / "model", trust_remote_code=False)
         remove_padding(tokenizer)
@@ -78,19 +81,19 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
         if (run / CURVES).exists():
             shutil.copy(run / CURVES, folder)
         if (run / "log.jsonl").exists():
-            write_json(folder / CURVE, curve_of_log(run / "log.jsonl"), indent=None)
+            write_json(folder / CURVE, curve_from_log(run / "log.jsonl"), indent=None)
 
 
 def write_card(checkpoint: Path, facts: Path):
-    """README.md and about.json of a checkpoint, from what training and evaluation recorded.
+    """Write README.md and about.json of a checkpoint from what training and evaluation recorded.
 
-    The folder of facts holds scores.json (from training.evaluate) and, if there are any, growth.json (see
-    `read_growth`) and limits.md, a text on what the checkpoint is bad at. published.json, in the folder above, has the
-    scores that others publish.
+    The folder `facts` has scores.json (from `vaswani evaluate`) and optionally growth.json (see `read_growth`) and
+    limits.md, a text about what the checkpoint is bad at. published.json, in its parent folder, has the scores that
+    others publish.
 
     Raises:
-        FileNotFoundError: a record is not there.
-        ValueError: the data restrict the use of the weights and the notice does not say so, or growth.json is wrong.
+        FileNotFoundError: A record is missing.
+        ValueError: The data restrict the use of the weights but the notice does not say so, or growth.json is invalid.
     """
     from vaswani_transformer import VaswaniForConditionalGeneration
 
@@ -100,8 +103,8 @@ def write_card(checkpoint: Path, facts: Path):
     limits = facts / "limits.md"
     recipe = training["recipe"]
     check_notice(recipe)
-    if growth and not (checkpoint / CURVE).exists():  # of a run whose log was not kept
-        write_json(checkpoint / CURVE, curve_of_growth(growth["runs"]), indent=None)
+    if growth and not (checkpoint / CURVE).exists():  # the run's log was not kept
+        write_json(checkpoint / CURVE, curve_from_growth(growth["runs"]), indent=None)
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
@@ -145,13 +148,13 @@ def write_card(checkpoint: Path, facts: Path):
 
 
 def write_growth(run: Path, facts: Path, limited_by: str):
-    """growth.json, from the run's log and a sentence on what limited it; see `read_growth`."""
-    growth = {"runs": growth_of_log(run / "log.jsonl"), "limited_by": limited_by}
+    """Write growth.json from the run's log and a sentence about what limited the run; see `read_growth`."""
+    growth = {"runs": growth_from_log(run / "log.jsonl"), "limited_by": limited_by}
     write_json(facts / "growth.json", growth)
 
 
 def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> dict:
-    """What about.json says; see `vaswani_transformer.catalogue.Checkpoint`."""
+    """Return the contents of about.json; see `vaswani_transformer.catalogue.Checkpoint`."""
     return {
         "name": recipe["name"],
         "source_language": recipe["source_language"],
@@ -170,13 +173,13 @@ def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> d
 
 
 def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | None:
-    """The rows of a table of our sacreBLEU beside that of others, or None where they publish none on these sets."""
+    """Return a table of our sacreBLEU and published scores, or None if none are published on these sets."""
     published = read_json(path) if path.is_file() else {"sacreBLEU": {}}
     by_set = published["sacreBLEU"].get(f"{recipe['source_language']}-{recipe['target_language']}", {})
     rows = [
-        {"dataset": result["dataset"], "ours": result[SACREBLEU]["value"], "others": others}
+        {"dataset": result["dataset"], "ours": result[SACREBLEU]["value"], "others": systems}
         for result in results
-        for dataset, others in by_set.items()
+        for dataset, systems in by_set.items()
         if result["dataset"].startswith(dataset)
     ]
     names = [name for name in published.get("sources", ()) if any(name in row["others"] for row in rows)]
@@ -196,7 +199,11 @@ def is_score(value: object) -> bool:
 
 
 def check_notice(recipe: dict):
-    """Refuses a release whose notice hides that some of the data are not for commercial use."""
+    """Check that the notice names restrictions of the data to non-commercial use.
+
+    Raises:
+        ValueError: It does not.
+    """
     restricted = [
         source_title(**source)
         for source in recipe["data"]["train"]
@@ -204,7 +211,8 @@ def check_notice(recipe: dict):
     ]
     if restricted and not re.search("non-?commercial", recipe["notice"], re.IGNORECASE):
         raise ValueError(
-            f"The recipe's notice must say that use is non-commercial: so are {', '.join(dict.fromkeys(restricted))}."
+            "These sources are for non-commercial use only, and the recipe's notice must say so: "
+            f"{', '.join(dict.fromkeys(restricted))}."
         )
 
 
@@ -212,13 +220,13 @@ RUN_FACTS = {"what": str, "parameters": int, "pairs": int, "steps": int, "hours"
 
 
 def read_growth(path: Path) -> dict | None:
-    """How the score grew with data, size and steps: growth.json, or None where there is no such file.
+    """Read growth.json, which tells how the scores grew with data, size and steps; None if the file does not exist.
 
     {"runs": [{"what": "half the data", "steps": 3000, "hours": 1.0, "scores": {"sacreBLEU, Multi30k": 30.1}}, ...],
     "limited_by": "..."}. A run may also have "parameters" and training "pairs"; each name in "scores" is a column.
 
     Raises:
-        ValueError: it says something else; all problems are named.
+        ValueError: The file has another structure; the message names every problem.
     """
     if not path.is_file():
         return None
@@ -246,42 +254,74 @@ def fits(value: object, kind: type) -> bool:
 
 
 def figure(value: object) -> str:
-    """A number, or a score with its confidence; "" for what is not there."""
+    """Format a number, or a score with its confidence interval; "" for None."""
     if isinstance(value, dict):
         confidence = f" ± {value['confidence_95']:.2f}" if "confidence_95" in value else ""
         return f"{value['value']:.2f}{confidence}"
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 
-def main(arguments: list[str] | None = None):
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m training.release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    weights = commands.add_parser("weights", help="RUN/model -> CHECKPOINT")
+    steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
+    weights = steps.add_parser("weights", help="RUN/model -> CHECKPOINT")
     weights.add_argument("run", type=Path)
     weights.add_argument("checkpoint", type=Path)
     weights.add_argument(
-        "--average-with", type=Path, metavar="CHECKPOINT", help="the checkpoint that the run began from, for the mean"
+        "--average-with",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="average with this one, which the run started from",
     )
     weights.add_argument(
-        "--share", type=float, default=0.5, help="of that checkpoint in the mean; default: %(default)s"
+        "--share", type=float, default=0.5, help="weight of that checkpoint in the mean (default: %(default)s)"
     )
-    growth = commands.add_parser("growth", help="RUN/log.jsonl -> FACTS/growth.json")
+    growth = steps.add_parser("growth", help="RUN/log.jsonl -> FACTS/growth.json")
     growth.add_argument("run", type=Path)
-    growth.add_argument("facts", type=Path, help="the folder for growth.json")
-    growth.add_argument("--limited-by", required=True, metavar="TEXT", help="what kept the scores from growing on")
-    card = commands.add_parser("card", help="recorded facts -> README.md and about.json")
+    growth.add_argument("facts", type=Path, help="folder for growth.json")
+    growth.add_argument("--limited-by", required=True, metavar="TEXT", help="why the scores stopped growing")
+    card = steps.add_parser("card", help="recorded facts -> README.md and about.json")
     card.add_argument("checkpoint", type=Path)
-    card.add_argument("facts", type=Path, help="the folder that holds scores.json")
-    arguments = parser.parse_args(arguments)
+    card.add_argument("facts", type=Path, help="folder with scores.json")
+    as_written = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    confidence.add_options(
+        steps.add_parser(
+            "confidence",
+            help="pairs -> FACTS/confidence.json, and the calibration in the checkpoint",
+            description=confidence.__doc__,
+            **as_written,
+        )
+    )
+    shortlist.add_options(
+        steps.add_parser(
+            "shortlist", help="pairs -> shortlist.safetensors", description=shortlist.__doc__, **as_written
+        )
+    )
+    return parser
+
+
+def run_step(options: argparse.Namespace):
+    """Run the step that the command line names."""
+    match options.step:
+        case "weights":
+            release_weights(options.run, options.checkpoint, options.average_with, options.share)
+        case "growth":
+            write_growth(options.run, options.facts, options.limited_by)
+        case "card":
+            write_card(options.checkpoint, options.facts)
+        case "confidence":
+            confidence.run(options)
+        case "shortlist":
+            shortlist.run(options)
+
+
+def main(arguments: list[str] | None = None):
+    parser = make_parser()
+    options = parser.parse_args(arguments)
     try:
-        if arguments.command == "weights":
-            release_weights(arguments.run, arguments.checkpoint, arguments.average_with, arguments.share)
-        elif arguments.command == "growth":
-            write_growth(arguments.run, arguments.facts, arguments.limited_by)
-        else:
-            write_card(arguments.checkpoint, arguments.facts)
+        run_step(options)
     except (OSError, ValueError) as error:
         stop(parser, error)
 

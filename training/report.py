@@ -1,4 +1,4 @@
-"""What people watch while a run goes on: a progress bar or lines, a log, accelerate's trackers, the curves."""
+"""What a run reports while it trains: a progress bar or lines, a log, accelerate's trackers, the curves."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from .files import whole_file
 
 
 class Report:
-    """The main process reports, the others are silent. RUN/log.jsonl has one JSON object for each line reported."""
+    """Reports of the main process; other processes are silent. RUN/log.jsonl gets a JSON object per line reported."""
 
     def __init__(self, accelerator: Accelerator, run: Path, name: str, facts: dict, total_steps: int):
         self.accelerator, self.log_path = accelerator, run / "log.jsonl"
@@ -20,14 +20,14 @@ class Report:
             accelerator.init_trackers(name, config=facts)
 
     def start(self, step: int):
-        """Begins after a step; lines about later ones, of an interrupted run, are removed: those steps come again."""
+        """Start after a step. Lines of an interrupted run about later steps are removed, since those are repeated."""
         if not self.is_main:
             return
         if self.log_path.exists():
             lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            kept = [line for line in lines if _step(line) <= step]
+            earlier = [line for line in lines if _step(line) <= step]
             with whole_file(self.log_path) as partial:
-                partial.write_text("".join(kept), encoding="utf-8")
+                partial.write_text("".join(earlier), encoding="utf-8")
         if sys.stderr.isatty():
             self.bar = tqdm(total=self.total_steps, initial=step, unit="step", dynamic_ncols=True)
 
@@ -47,20 +47,24 @@ class Report:
         self.accelerator.log(values, step=step)
 
     def validation(self, step: int, epoch: int, key: str, sets: dict[str, tuple[float, int]]):
-        """A figure of each validation set with the set's size, by which the figure of all is weighted."""
+        """Report a figure of each validation set and their mean, weighted by the sizes of the sets.
+
+        Args:
+            sets: (figure, size) of each set, by its name.
+        """
         total = sum(size for _, size in sets.values())
-        whole = sum(value * size for value, size in sets.values()) / total
-        each = {f"{key}/{name}": value for name, (value, _) in sets.items()} if len(sets) > 1 else {}
-        self.log(step, epoch, **{key: whole}, **each)
+        mean = sum(value * size for value, size in sets.values()) / total
+        by_set = {f"{key}/{name}": value for name, (value, _) in sets.items()} if len(sets) > 1 else {}
+        self.log(step, epoch, **{key: mean}, **by_set)
         if key == "validation_bleu":
-            text = f"sacreBLEU {whole:.2f} of {total} validation sentences, greedy"
+            text = f"sacreBLEU {mean:.2f} on {total} validation sentences, greedy"
         else:
-            text = f"validation loss {whole:.4f}"
-        shown = "; ".join(f"{name} {value:.3f}" for name, (value, _) in sets.items()) if each else ""
+            text = f"validation loss {mean:.4f}"
+        shown = "; ".join(f"{name} {value:.3f}" for name, (value, _) in sets.items()) if by_set else ""
         self.say(f"step {step:,}  {text}" + (f"  ({shown})" if shown else ""))
 
     def progress(self, step: int, epoch: int, seconds_per_step: float, **values: float):
-        """Figures of the steps since the last report."""
+        """Report the figures of the steps since the last report."""
         self.log(step, epoch, **values)
         left = (self.total_steps - step) * seconds_per_step
         shown = {
@@ -82,7 +86,7 @@ class Report:
 
 
 def _step(line: str) -> float:
-    """The step of a line of the log; of a line that a power cut left torn, more than any."""
+    """Return the step of a line of the log; infinity for a line that a power cut truncated."""
     try:
         return json.loads(line)["step"] if line.endswith("\n") else float("inf")
     except (ValueError, KeyError, TypeError):
@@ -95,7 +99,7 @@ def duration(seconds: float) -> str:
 
 
 def plot_curves(log: Path, path: Path, title: str):
-    """Loss, learning rate and validation figures of a log.jsonl, by step, as a picture."""
+    """Plot loss, learning rate and validation figures of a log.jsonl by step."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -103,7 +107,7 @@ def plot_curves(log: Path, path: Path, title: str):
 
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     panels = [
-        ("nats a token", {"loss": "training (label smoothing included)", "validation_loss": "validation"}),
+        ("nats per token", {"loss": "training (label smoothing included)", "validation_loss": "validation"}),
         ("learning rate", {"learning_rate": "learning rate"}),
         ("sacreBLEU", {"validation_bleu": "validation"}),
     ]

@@ -1,4 +1,4 @@
-"""What a finished run leaves: the mean of its last checkpoints as a model folder, and the facts for its card."""
+"""The result of a finished run: the mean of its last checkpoints as a model folder, and the facts for its card."""
 
 import json
 import platform
@@ -14,19 +14,19 @@ from vaswani_transformer.model.generation_vaswani import paper_generation_config
 from vaswani_transformer.system.cpu import processor
 
 from .average import average_checkpoints
-from .checkpoint import WEIGHTS, CheckpointError, is_damaged, step_of, to_average
+from .checkpoint import WEIGHTS, CheckpointError, checkpoints_to_average, find_damage, step_of
 from .data import CachedCorpus, remove_padding
 from .files import whole_folder
 
 
 def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForConditionalGeneration:
-    """The mean of the weights of some checkpoints (section 6.1), with the paper's search as its default.
+    """Return a model with the mean weights of checkpoints (section 6.1) and the paper's search as its default.
 
     Raises:
-        CheckpointError: one of them is damaged.
+        CheckpointError: A checkpoint is damaged.
     """
     for folder in folders:
-        if problem := is_damaged(folder, [WEIGHTS]):
+        if problem := find_damage(folder, [WEIGHTS]):
             raise CheckpointError(f"{folder} cannot be averaged: {problem}.")
     if hasattr(config, "dtype"):
         config.dtype = None
@@ -34,20 +34,20 @@ def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForCond
     model.load_state_dict(average_checkpoints(f / WEIGHTS for f in folders), strict=False)
     model.set_attn_implementation("sdpa")
     ids = {name: getattr(config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    # Label smoothing leaves `</s>` a probability at the first step with which the empty translation can beat a long
-    # and doubtful one; at least one token keeps it out.
+    # Label smoothing gives `</s>` some probability at the first step, enough for the empty translation to beat a long,
+    # unlikely one. Requiring one token prevents that.
     model.generation_config = paper_generation_config(min_new_tokens=1, **ids)
     return model.eval()
 
 
 def finish(run) -> Path:
-    """Writes RUN/model; the main process alone.
+    """Write RUN/model. Call it on the main process only.
 
     Raises:
-        CheckpointError: a checkpoint that belongs to the mean is damaged.
+        CheckpointError: A checkpoint to average is damaged.
     """
     settings = run.recipe.checkpointing
-    folders = to_average(run.output, settings.save_steps, settings.average_last)
+    folders = checkpoints_to_average(run.output, settings.save_steps, settings.average_last)
     model = averaged_model(folders, run.config)
     facts = {**run_facts(run), "averaged_steps": [step_of(folder) for folder in folders]}
     facts["validation"] = run.bits_per_character(model.to(run.accelerator.device))
@@ -57,18 +57,18 @@ def finish(run) -> Path:
         model.cpu().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"the mean of {len(folders)} checkpoints is in {run.output / 'model'}", flush=True)
+    print(f"{run.output / 'model'} is the mean of {len(folders)} checkpoints", flush=True)
     return run.output / "model"
 
 
 def run_facts(run) -> dict:
-    """What a model card says about how a model was trained."""
+    """Return what a model card says about the training of a model."""
     corpus = run.data.corpus
     return {
         "recipe": run.recipe.to_dict(),
         "earlier": run.earlier,
-        "steps": run.place.step,
-        "epochs": run.place.epoch,
+        "steps": run.progress.step,
+        "epochs": run.progress.epoch,
         "parameters": run.accelerator.unwrap_model(run.model).num_parameters(),
         "training_pairs": len(corpus) if isinstance(corpus, CachedCorpus) else None,
         "target_tokens_per_epoch": corpus.target_tokens() if isinstance(corpus, CachedCorpus) else None,
@@ -85,9 +85,9 @@ def run_facts(run) -> dict:
 
 
 def earlier_runs(initial: str | None) -> list[dict]:
-    """Of the runs that the initial weights come from, the first of all first: name, steps and so on.
+    """Return name, steps and so on of the runs that the initial weights come from, oldest first.
 
-    Empty where these weights do not say how they were trained.
+    The list is empty if the weights do not record how they were trained.
     """
     file = Path(resolve(initial), "training.json") if initial else None
     if file is None or not file.is_file():
@@ -95,15 +95,15 @@ def earlier_runs(initial: str | None) -> list[dict]:
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         recipe = facts["recipe"]
-        own = {"name": recipe["name"], **{key: facts[key] for key in ("steps", "hours", "device", "threads")}}
-        own |= {key: recipe["optimisation"][key] for key in ("batch_tokens", "precision")}
-    except (ValueError, KeyError, TypeError):  # another program's file of this name
+        last = {"name": recipe["name"], **{key: facts[key] for key in ("steps", "hours", "device", "threads")}}
+        last |= {key: recipe["optimisation"][key] for key in ("batch_tokens", "precision")}
+    except (ValueError, KeyError, TypeError):  # a file of another program
         return []
-    return [*facts.get("earlier", []), own]
+    return [*facts.get("earlier", []), last]
 
 
 def device_name(device: torch.device) -> str:
-    """The name of the CPU or GPU, as its maker calls it."""
+    """Return the manufacturer's name of the CPU or GPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return processor()

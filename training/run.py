@@ -1,4 +1,4 @@
-"""A training run: what it learns from, its model, its place, and the loop."""
+"""The training loop, with validation, checkpoints and resuming."""
 
 import math
 import signal
@@ -17,12 +17,12 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.system.cpu import cost_of_bfloat16
 from vaswani_transformer.system.memory import return_unused_memory
 
-from .batches import Batch, Place, Shares, padding, plan_batches
+from .batches import Batch, Progress, Shares, padding, plan_batches
 from .checkpoint import load_checkpoint, save_checkpoint
 from .data import TokenisedPairs, cut_pairs
 from .evaluate import evaluate_pairs
 from .meter import DivergenceError, Meter
-from .optimisation import build_optimisers, divergence, hide_averages, learning_rate, show_averages
+from .optimisation import build_optimisers, hide_averages, learning_rate, r_drop_loss, show_averages
 from .parallel_text import write_pairs
 from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_data, shard_weights, write_recipe
 from .recipe import Recipe
@@ -31,13 +31,13 @@ from .result import earlier_runs, finish
 
 
 SLOW_BFLOAT16 = (
-    "bfloat16 is slow on this processor: a matrix product takes {cost:.1f} times as long as in float32. "
-    "Stop it and give the command again with --set optimisation.precision=float32; it goes on from its last checkpoint."
+    "bfloat16 is slow on this CPU: a matrix product takes {cost:.1f} times as long as in float32. Stop the run, then "
+    "rerun it with --set optimisation.precision=float32; it resumes from the last checkpoint."
 )
 
 
 class Due(NamedTuple):
-    """What a run does after a step."""
+    """The actions that are due after a step."""
 
     log: bool = False
     validate: bool = False
@@ -47,11 +47,11 @@ class Due(NamedTuple):
 
 
 class Run:
-    """A training run: what it learns from, its model, its place, and the loop."""
+    """A training run: its data, model, optimisers and progress, and the loop."""
 
     def __init__(self, recipe: Recipe, data_folder: Path, output: Path, cache: Path | None = None):
         self.recipe, self.output = recipe, output
-        # The recipe alone says the precision, whatever accelerate's own configuration holds.
+        # The recipe alone decides the precision, whatever accelerate's own configuration contains.
         self.accelerator = accelerator = Accelerator(
             mixed_precision="no", log_with=recipe.checkpointing.trackers or None, project_dir=output
         )
@@ -64,12 +64,13 @@ class Run:
         self.data = prepare_data(recipe, data_folder, output, cache or output / "cache", accelerator)
         model = build_model(recipe, accelerator.device)
         self.attention = model.config._attn_implementation
-        self.earlier = earlier_runs(recipe.initial)  # now: the end of a long run is late to find that they are gone
+        self.earlier = earlier_runs(recipe.initial)  # at the end of a long run these files may be gone
         self.model = shard_weights(model, accelerator) if accelerator.is_fsdp2 else accelerator.prepare(model)
         self.optimisers = build_optimisers(model, recipe.optimisation)
         if accelerator.process_index:
-            torch.manual_seed(recipe.seed + accelerator.process_index)  # else all would drop out the same units
-        self.place, self.meter, self.stop_asked = Place(), Meter(), False
+            # With the same seed, every process would use the same dropout masks.
+            torch.manual_seed(recipe.seed + accelerator.process_index)
+        self.progress, self.meter, self.stop_requested = Progress(), Meter(), False
         facts = {key: value for key, value in flatten(recipe.to_dict()) if isinstance(value, str | int | float)}
         self.report = Report(accelerator, output, recipe.name, facts, recipe.optimisation.max_steps)
         self.report.say(self.data.describe())
@@ -84,23 +85,23 @@ class Run:
     # The loop
 
     def train(self) -> bool:
-        """Trains to `max_steps`; False if SIGTERM or SIGINT asked for a checkpoint and an end before.
+        """Train to `max_steps`; return False if SIGTERM or SIGINT stopped the run earlier, with a checkpoint.
 
         Raises:
-            DivergenceError: a loss is not finite; the message names the batch.
-            CheckpointError: a checkpoint could not be written or read.
+            DivergenceError: A loss is not finite; the message names the batch.
+            CheckpointError: A checkpoint could not be written or loaded.
         """
         self.resume()
-        self.report.start(self.place.step)
+        self.report.start(self.progress.step)
         self.meter.start()
         due = Due()
-        for batch in self.batches(self.place):
+        for batch in self.batches(self.progress):
             self.meter.add(batch, self.update(batch))
-            self.place = batch.place_after
+            self.progress = batch.progress_after
             self.report.advance(batch.step)
             due = self.due(batch.step)
             if not any(due):
-                continue  # without waiting for the device
+                continue  # does not wait for the device
             self.read_losses()
             show_averages(self.optimisers)
             if due.log:
@@ -119,10 +120,10 @@ class Run:
         self.report.close()
         return not due.stop
 
-    def batches(self, place: Place) -> Iterator[Batch]:
-        """The batches that come after a place, up to `max_steps`."""
+    def batches(self, progress: Progress) -> Iterator[Batch]:
+        """Yield the batches after `progress`, up to `max_steps`."""
         settings, accelerator = self.recipe.optimisation, self.accelerator
-        step, epoch, start = place
+        step, epoch, start = progress
         while step < settings.max_steps:
             pairs, plan = self.plan(epoch)
             rank, ranks = accelerator.process_index, accelerator.num_processes
@@ -136,32 +137,34 @@ class Run:
             epoch, start = epoch + 1, 0
 
     def plan(self, epoch: int) -> tuple[TokenisedPairs, list[np.ndarray]]:
-        """The pairs of an epoch and its batches, the same on every process."""
+        """Return the pairs of an epoch and its batches, the same on every process."""
         recipe = self.recipe
         pairs, indices = self.data.corpus.epoch(epoch)
         if self.data.merges:
-            rng = np.random.default_rng((recipe.seed, epoch, 2))  # 2: a stream of its own, as 1 is for the weights
+            rng = np.random.default_rng(
+                (recipe.seed, epoch, 2)
+            )  # 2: not the numbers of `CachedCorpus.epoch`, which uses 1
             pairs, indices = cut_pairs(pairs, indices, self.data.merges, recipe.data, rng)
         plan = plan_batches(pairs.lengths, indices, recipe.optimisation.batch_tokens, recipe.seed, epoch)
-        if epoch == 0 and self.place.step == 0:
+        if epoch == 0 and self.progress.step == 0:
             share = padding(pairs.lengths, plan)
             self.report.say(f"{len(plan):,} batches in an epoch, {share:.1%} of them padding")
         return pairs, plan
 
     def due(self, step: int) -> Due:
-        """What follows a step; after the last one everything."""
-        every, ends = self.recipe.checkpointing, step == self.recipe.optimisation.max_steps
-        stops = self.must_stop(step) and not ends
+        """Return what is due after a step; after the last one, everything."""
+        settings, is_last = self.recipe.checkpointing, step == self.recipe.optimisation.max_steps
+        stops = self.must_stop(step) and not is_last
         return Due(
-            log=ends or step % every.log_steps == 0,
-            validate=bool(self.data.validation) and (ends or step % every.validation_steps == 0),
-            translate=every.bleu_steps > 0 and (ends or step % every.bleu_steps == 0),
-            save=ends or stops or step % every.save_steps == 0,
+            log=is_last or step % settings.log_steps == 0,
+            validate=bool(self.data.validation) and (is_last or step % settings.validation_steps == 0),
+            translate=settings.bleu_steps > 0 and (is_last or step % settings.bleu_steps == 0),
+            save=is_last or stops or step % settings.save_steps == 0,
             stop=stops,
         )
 
     def update(self, batch: Batch) -> torch.Tensor:
-        """One step of the optimisers; returns the batch's mean loss over all processes."""
+        """Do one step of the optimisers; return the batch's mean loss over all processes, []."""
         settings, processes = self.recipe.optimisation, self.accelerator.num_processes
         self.model.train()
         hide_averages(self.optimisers)
@@ -171,7 +174,7 @@ class Run:
         total = torch.zeros((), device=self.accelerator.device)
         for number, part in enumerate(batch.parts, start=1):
             with self.accelerator.no_sync(self.model) if number < len(batch.parts) else nullcontext():
-                # Gradients are averaged over processes, hence the factor; every part counts all tokens of the batch.
+                # The factor undoes the mean over processes: each part is already divided by the whole batch's tokens.
                 loss = self.loss(self.model, part, batch.tokens) * processes
                 self.accelerator.backward(loss)
             total += loss.detach() / processes
@@ -183,19 +186,23 @@ class Run:
         return self.accelerator.reduce(total, "sum")
 
     def loss(self, model: torch.nn.Module, part: dict[str, torch.Tensor], tokens: int) -> torch.Tensor:
-        """What `part` adds to the mean loss of a batch of `tokens` target tokens."""
+        """Return what `part` adds to the mean loss of a batch of `tokens` target tokens."""
         device, settings = self.accelerator.device, self.recipe.optimisation
         part = {key: value.to(device, non_blocking=True) for key, value in part.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
             if not (settings.r_drop and model.training):
                 return model(**part, num_items_in_batch=tokens).loss
-            # Half of R-Drop's equation 4, so that without alpha the mean of two draws is left.
+            # Half of R-Drop's equation 4, so that alpha = 0 gives the mean loss of the two samples.
             outputs = model(**{key: torch.cat([x, x]) for key, x in part.items()}, num_items_in_batch=2 * tokens)
-            disagreement = divergence(outputs.logits, part["labels"].ne(-100))
-            return outputs.loss + settings.r_drop / 2 * disagreement / tokens
+            divergence = r_drop_loss(outputs.logits, part["labels"].ne(-100))
+            return outputs.loss + settings.r_drop / 2 * divergence / tokens
 
     def read_losses(self):
-        """Waits for the losses of the steps done; a batch whose loss is not finite is written down and named."""
+        """Wait for the losses of the steps so far. If one is not finite, write its batch to RUN/not_finite.tsv.
+
+        Raises:
+            DivergenceError: A loss is not finite; the message names the batch.
+        """
         try:
             self.meter.read()
         except DivergenceError as error:
@@ -205,18 +212,18 @@ class Run:
                 decode = self.data.tokenizer.batch_decode
                 write_pairs((decode(batch.pairs[i], skip_special_tokens=True) for i in batch.indices), path)
             message = (
-                f"{error} {path} holds the {len(batch.indices)} pairs of that batch. Lower "
-                "optimisation.learning_rate_scale, set max_grad_norm, or look at these pairs. The checkpoints written "
-                "before are whole."
+                f"{error} {path} has the {len(batch.indices)} pairs of that batch. Lower "
+                "optimisation.learning_rate_scale, set max_grad_norm, or check these pairs. Earlier checkpoints are "
+                "intact."
             )
             raise DivergenceError(message, batch) from None
 
     # Validation
 
     def validate(self) -> dict[str, tuple[float, int]]:
-        """Of each validation set the mean negative log-likelihood of a token, in nats, and how many tokens it has.
+        """Return each validation set's mean negative log-likelihood per token, in nats, and its number of tokens.
 
-        Without dropout and label smoothing, which the model leaves out in evaluation mode.
+        The model is in evaluation mode, so there is no dropout and no label smoothing.
         """
         losses, accelerator = {}, self.accelerator
         for name, pairs in self.data.validation.items():
@@ -230,14 +237,17 @@ class Run:
     def negative_log_likelihood(
         self, model: torch.nn.Module, pairs: TokenisedPairs, rank: int = 0, ranks: int = 1
     ) -> torch.Tensor:
-        """The sum over the part of the pairs that process `rank` of `ranks` computes, in nats."""
+        """Return the sum over the pairs that process `rank` of `ranks` computes, in nats."""
         model.eval()
         plan = plan_batches(pairs.lengths, np.arange(len(pairs)), self.recipe.optimisation.batch_tokens, 0, 0)
         shares = Shares(pairs, plan, self.config.pad_token_id, 1, rank, ranks)
         return sum(self.loss(model, shares[i][0][0], 1) for i in range(len(plan)))
 
     def bits_per_character(self, model: VaswaniForConditionalGeneration) -> dict[str, float]:
-        """Of the references of each validation set, by one process alone; comparable between vocabularies."""
+        """Return the bits per character of each validation set's references, which can be compared across vocabularies.
+
+        One process computes them all.
+        """
         bits = {}
         for name, pairs in self.data.validation.items():
             characters = sum(len(target) for _, target in self.data.validation_pairs[name])
@@ -245,7 +255,7 @@ class Run:
         return bits
 
     def translate(self, batch: Batch):
-        """Greedy translations of each set's first validation pairs: their sacreBLEU, and some to look at."""
+        """Translate each set's first validation pairs greedily; report their sacreBLEU and show some."""
         recipe = self.recipe.checkpointing
         model = self.whole_model()
         if not self.accelerator.is_main_process:
@@ -260,7 +270,7 @@ class Run:
         self.report.validation(batch.step, batch.epoch, "validation_bleu", scores)
 
     def whole_model(self) -> VaswaniForConditionalGeneration:
-        """The model as one process can use it; where the weights are sharded, the main one."""
+        """Return the model as a single process can use it; if the weights are sharded, only the main process can."""
         if not self.accelerator.is_fsdp2:
             return self.accelerator.unwrap_model(self.model)
         weights = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
@@ -272,33 +282,39 @@ class Run:
     # Saving, resuming, stopping
 
     def save(self):
-        state = {**self.place._asdict(), "losses": self.meter.losses, "seconds": self.meter.seconds}
-        every = self.recipe.checkpointing
+        state = {**self.progress._asdict(), "losses": self.meter.losses, "seconds": self.meter.seconds}
+        settings = self.recipe.checkpointing
         save_checkpoint(
-            self.output, self.accelerator, self.model, self.optimisers, state, every.save_steps, every.average_last
+            self.output,
+            self.accelerator,
+            self.model,
+            self.optimisers,
+            state,
+            settings.save_steps,
+            settings.average_last,
         )
 
     def resume(self):
-        """Loads the last whole checkpoint, if there is one."""
+        """Load the last intact checkpoint, if there is one."""
         if state := load_checkpoint(self.output, self.accelerator, self.model, self.optimisers):
-            self.place = Place(state["step"], state["epoch"], state["batch"])
+            self.progress = Progress(state["step"], state["epoch"], state["batch"])
             self.meter.losses, self.meter.seconds = state["losses"], state["seconds"]
 
-    def ask_to_stop(self, number: int, frame):
-        """For signal.signal: ends the run at the next step; asked a second time, at once."""
-        self.stop_asked = True
+    def request_stop(self, number: int, frame):
+        """Handle a signal: stop after the next step, or at once at the second signal."""
+        self.stop_requested = True
         signal.signal(number, signal.SIG_DFL)
 
     def must_stop(self, step: int) -> bool:
-        """Whether a signal asked for an end; several processes agree on it where they report."""
+        """Return True if a signal requested a stop. Several processes agree on it at multiples of `log_steps`."""
         if self.accelerator.num_processes == 1:
-            return self.stop_asked
+            return self.stop_requested
         if step % self.recipe.checkpointing.log_steps:
             return False
-        return any(gather_object([self.stop_asked]))
+        return any(gather_object([self.stop_requested]))
 
     def finish(self):
-        """RUN/model, the mean of the last checkpoints, and RUN/curves.png."""
+        """Write RUN/model, the mean of the last checkpoints, and RUN/curves.png."""
         if self.accelerator.is_main_process:
             finish(self)
             plot_curves(self.output / "log.jsonl", self.output / "curves.png", self.recipe.name)

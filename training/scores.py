@@ -1,6 +1,7 @@
-"""Scores of translations, each named for what it is, with its signature and 95% confidence.
+"""Scores of translations, each with its name, signature and 95% confidence interval.
 
-sacreBLEU and chrF are of detokenised text. The paper's BLEU and Multi30k's are of tokens, and their names say so.
+sacreBLEU and chrF are computed on detokenised text. The paper's BLEU and Multi30k's are computed on tokens; their names
+say so.
 """
 
 import json
@@ -12,7 +13,7 @@ import sacrebleu
 from .variations import Pair
 
 
-RESAMPLES = 1000  # of the bootstrap, as sacrebleu's own default
+RESAMPLES = 1000  # of the bootstrap; sacrebleu's default
 
 SACREBLEU, CHRF = "sacreBLEU", "chrF"
 PAPER = "tokenised BLEU (the paper's)"
@@ -29,14 +30,14 @@ def score(
     lower_cased: bool = False,
     resamples: int = RESAMPLES,
 ) -> dict[str, dict]:
-    """Scores of detokenised text, by the name of each.
+    """Score detokenised translations; return the scores by name.
 
-    Each has "value" and "signature", and with `resamples` also "confidence_95", half the width of the bootstrap's 95%
-    interval, and "bootstrap_mean", its centre. `paper` and `lower_cased` add tokenised BLEU scores, which need the
-    target `language` (a two-letter code) and sacremoses. They are no sacreBLEU scores: the names say so.
+    Each score has "value" and "signature". With `resamples`, it also has "confidence_95", half the width of the
+    bootstrap's 95% interval, and "bootstrap_mean", its centre. `paper` and `lower_cased` add tokenised BLEU scores,
+    which need the target `language` (a two-letter code) and sacremoses.
 
     Raises:
-        ValueError: there are no translations, or not as many references, or the language is not given.
+        ValueError: There are no translations, the number of references differs, or the language is missing.
     """
     if not translations or len(translations) != len(references):
         raise ValueError(f"{len(translations)} translations cannot be scored with {len(references)} references.")
@@ -66,10 +67,10 @@ def measure(metric, translations: Sequence[str], references: Sequence[str], resa
     return {"value": recorded["score"], **known, "signature": signature}
 
 
-def likely_by_chance(
+def bootstrap_p_values(
     before: Sequence[str], after: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES
 ) -> dict[str, float]:
-    """For sacreBLEU and chrF the p of the paired bootstrap (Koehn 2004): how often chance makes such a difference."""
+    """Return the p-values of the paired bootstrap (Koehn 2004) for sacreBLEU and chrF, by name."""
     from sacrebleu.significance import PairedTest
 
     systems = [("before", list(before)), ("after", list(after))]
@@ -79,7 +80,7 @@ def likely_by_chance(
 
 
 def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
-    """What Moses' multi-bleu.perl computes of tokenised text."""
+    """Compute the BLEU of Moses' multi-bleu.perl on tokenised text."""
     metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     return measure(metric, translations, references, resamples)
 
@@ -87,8 +88,8 @@ def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples
 class PaperTokeniser:
     """Tokenises as the authors did for their BLEU (tensor2tensor's get_ende_bleu.sh).
 
-    Unicode punctuation becomes plain, Moses tokenises, and German words are split at hyphens. Their reference for
-    newstest2014 had plain quotes, of which the script says nothing; hence lower quotes become plain as well.
+    Unicode punctuation becomes plain, Moses tokenises, and German words are split at hyphens. The authors' reference
+    for newstest2014 had plain quotes, which the script does not produce; so lower quotes become plain, too.
     """
 
     def __init__(self, language: str):
@@ -108,7 +109,7 @@ class PaperTokeniser:
 
 
 class Multi30kTokeniser:
-    """Tokenises as Multi30k's own lc.norm.tok files were: lower-cased, punctuation normalised, then Moses."""
+    """Tokenises like Multi30k's lc.norm.tok files: lower-cased, punctuation normalised, then Moses."""
 
     STEPS = "lc+norm+moses"
 
@@ -119,12 +120,12 @@ class Multi30kTokeniser:
         self.tokenise = MosesTokenizer(language).tokenize
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        # The Perl script sees the line's end, on which one of its rules for quotes depends.
+        # The Perl script sees the end of the line, which one of its rules for quotes depends on.
         return [self.tokenise(self.normalise(f"{text.lower()}\n"), return_str=True) for text in texts]
 
 
 def moses_signature(scored: dict, language: str, steps: str) -> str:
-    """The signature with the tokenisation that sacrebleu did not see."""
+    """Return sacrebleu's signature with the tokenisation that was done before."""
     import sacremoses
 
     case = "case:lc" if steps.startswith("lc") else "case:mixed"
@@ -133,12 +134,12 @@ def moses_signature(scored: dict, language: str, steps: str) -> str:
 
 
 def pick_samples(pairs: Sequence[Pair], translations: Sequence[str], count: int = 12) -> list[dict]:
-    """`count` translations spread evenly from the worst to the best sentence chrF, so that the choice is nobody's."""
+    """Pick `count` translations, spread evenly from the worst to the best sentence chrF."""
     metric = sacrebleu.CHRF()
     rated = [
         {"source": s, "reference": r, "translation": t, "chrF": round(metric.sentence_score(t, [r]).score, 1)}
         for (s, r), t in zip(pairs, translations, strict=True)
     ]
     rated.sort(key=lambda sample: (sample["chrF"], sample["source"]))
-    places = {round(i * (len(rated) - 1) / max(count - 1, 1)) for i in range(count)}
-    return [rated[i] for i in sorted(places)]
+    indices = {round(i * (len(rated) - 1) / max(count - 1, 1)) for i in range(count)}
+    return [rated[i] for i in sorted(indices)]

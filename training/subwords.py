@@ -1,4 +1,4 @@
-"""Byte-pair encoding cut at random, another way in each epoch: regularisation for little data."""
+"""BPE-dropout: cut tokens of a byte-pair encoding at random, differently in each epoch, to regularise small data."""
 
 import json
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 class Merges:
-    """What each token of a byte-pair encoding was merged from, by which it can be cut again.
+    """The two tokens that each token of a byte-pair encoding was merged from, to cut it again.
 
-    After BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267), which leaves merges out while it encodes. Here each
-    token is cut with the probability `dropout` into the two that it was last merged from, and those likewise; no other
-    merges take the place of those undone. It works on ids, which are encoded once, and draws from a seed.
+    BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) skips merges while encoding. Here, each token is cut with
+    probability `dropout` into the two tokens of its last merge, and these in the same way; no other merges replace the
+    undone ones. So texts are encoded only once, and the cuts depend only on a seed.
 
     Raises:
-        ValueError: the tokenizer is not one byte-pair encoding for both languages.
+        ValueError: The tokenizer is not a single byte-pair encoding for both languages.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase):
         model, ids = json.loads(tokenizer.backend_tokenizer.to_str())["model"], tokenizer.get_vocab()
         if isinstance(tokenizer, VaswaniTokenizer) or model["type"] != "BPE":
-            raise ValueError("data.bpe_dropout needs a tokenizer that is one byte-pair encoding for both languages.")
+            raise ValueError("data.bpe_dropout needs a tokenizer with one byte-pair encoding for both languages.")
         self.parts = np.full((max(ids.values()) + 1, 2), -1)  # -1: not merged
         prefix = model["continuing_subword_prefix"] or ""
         for left, right in model["merges"]:
@@ -32,7 +32,7 @@ class Merges:
     def cut(
         self, rows: Sequence[np.ndarray], dropout: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all rows, one after the other, and the N + 1 offsets at which rows start and end."""
+        """Cut the tokens of N rows; return all ids in a row, and the N + 1 offsets at which rows start and end."""
         ids = np.concatenate(rows)
         row, new = np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.ones(len(ids), dtype=bool)
         while new.any():
@@ -40,6 +40,6 @@ class Merges:
             cut[cut] = rng.random(int(cut.sum())) < dropout
             pieces = 1 + cut
             parts, first = self.parts[ids[cut]], (np.cumsum(pieces) - pieces)[cut]
-            ids, row, new = (np.repeat(of, pieces) for of in (ids, row, cut))
+            ids, row, new = (np.repeat(array, pieces) for array in (ids, row, cut))
             ids[first], ids[first + 1] = parts.T
         return ids, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(rows)))])

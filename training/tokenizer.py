@@ -1,4 +1,4 @@
-"""Learns the vocabulary that source and target share (section 5.1), as training does, and says how well it fits.
+"""Learn the vocabulary that source and target share (section 5.1), as training does, and report how well it fits.
 
 python -m training.tokenizer OUTPUT --vocab-size 37000 train.en train.de
 python -m training.tokenizer OUTPUT --recipe training/recipes/mini-en-de.yaml --data DATA
@@ -23,17 +23,17 @@ from .parallel_text import held_out_pairs, tokenizer_pairs
 from .recipe import load_recipe
 
 
-if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
+if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     from transformers import PreTrainedTokenizerBase
 
 
 @dataclass
 class Usage:
-    """What a tokenizer makes of one side: its texts, their words (between spaces) and tokens, </s> not counted."""
+    """Counts of one side: texts, words (between spaces) and tokens (without </s>)."""
 
     texts: int
     words: int
-    counts: np.ndarray  # [vocabulary], how often each token occurs
+    counts: np.ndarray  # of each token, [vocabulary]
 
     @property
     def tokens(self) -> int:
@@ -41,7 +41,7 @@ class Usage:
 
     @property
     def share(self) -> float:
-        """Of the vocabulary: tokens that occur at all."""
+        """Return the share of the vocabulary that occurs at all."""
         return float((self.counts > 0).mean())
 
 
@@ -60,10 +60,10 @@ def measure(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Usage:
 
 
 def describe(usages: dict[str, Usage]) -> str:
-    """A table of each side and of all together."""
+    """Return a table of each side and of both together."""
     usages = dict(usages)
     if len(usages) > 1:
-        usages["together"] = Usage(
+        usages["both"] = Usage(
             sum(u.texts for u in usages.values()),
             sum(u.words for u in usages.values()),
             np.sum([u.counts for u in usages.values()], axis=0),
@@ -85,14 +85,14 @@ def describe(usages: dict[str, Usage]) -> str:
 Sides = dict[str, Callable[[], Iterator[str]]]
 
 
-def sides_of(arguments: argparse.Namespace) -> tuple[Sides, int]:
-    """Each side's name with a function that reads its texts, and the size of the vocabulary."""
+def read_sides(arguments: argparse.Namespace) -> tuple[Sides, int]:
+    """Return a function per side that reads its texts, by the name of the side, and the size of the vocabulary."""
     if not arguments.recipe:
         return {str(file): lambda file=file: read_lines(file) for file in arguments.files}, arguments.vocab_size
     recipe = load_recipe(arguments.recipe)
     vocab_size = arguments.vocab_size or recipe.vocab_size
     if not vocab_size:
-        raise ValueError(f"{arguments.recipe} names no vocab_size: give --vocab-size")
+        raise ValueError(f"{arguments.recipe} has no vocab_size. Set --vocab-size.")
     held_out = list(chain.from_iterable(held_out_pairs(recipe.data, arguments.data, recipe.seed).values()))
     names = (recipe.source_language, recipe.target_language)
     sides = {
@@ -102,8 +102,8 @@ def sides_of(arguments: argparse.Namespace) -> tuple[Sides, int]:
     return sides, vocab_size
 
 
-def in_turn(sides: Sides) -> Iterator[str]:
-    """A text of each side, then the next of each: the order in which training learns from pairs."""
+def interleave(sides: Sides) -> Iterator[str]:
+    """Yield the first text of each side, then the second, and so on: the order in which training reads pairs."""
     nothing = object()
     readers = [read() for read in sides.values()]
     while readers:
@@ -116,13 +116,11 @@ def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("output", metavar="OUTPUT", type=Path, help="the folder to write, for AutoTokenizer")
-    parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side; .gz, .xz and .zst too")
-    parser.add_argument(
-        "--vocab-size", type=whole_number, metavar="N", help="tokens; with --recipe the default is the recipe's"
-    )
+    parser.add_argument("output", metavar="OUTPUT", type=Path, help="folder to write, for AutoTokenizer")
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side, plain or .gz, .xz, .zst")
+    parser.add_argument("--vocab-size", type=whole_number, metavar="N", help="number of tokens (default: the recipe's)")
     parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
-    parser.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
+    parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")
     parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT if it exists")
     arguments = parser.parse_intermixed_args(arguments)
     if bool(arguments.files) == bool(arguments.recipe):
@@ -130,17 +128,17 @@ def main(arguments: list[str] | None = None):
     if arguments.files and arguments.vocab_size is None:
         parser.error("text files need --vocab-size N")
     if arguments.output.is_file():
-        parser.error(f"{arguments.output} is a file; OUTPUT is the folder to write, and comes first")
+        parser.error(f"{arguments.output} is a file. OUTPUT must be the folder to write, and come first")
     if arguments.output.exists() and not arguments.overwrite:
-        parser.error(f"{arguments.output} exists; --overwrite replaces it")
+        parser.error(f"{arguments.output} already exists. Use --overwrite to replace it")
     from vaswani_transformer import learn_tokenizer
 
     try:
         check_writable(arguments.output)
-        sides, vocab_size = sides_of(arguments)
+        sides, vocab_size = read_sides(arguments)
         if not any(text.strip() for text in chain.from_iterable(read() for read in sides.values())):
-            raise ValueError(f"there is no text in {', '.join(sides)}")
-        tokenizer = learn_tokenizer(in_turn(sides), vocab_size)
+            raise ValueError(f"There is no text in {', '.join(sides)}.")
+        tokenizer = learn_tokenizer(interleave(sides), vocab_size)
         usages = {name: measure(tokenizer, read()) for name, read in sides.items()}
         with whole_folder(arguments.output) as folder:
             tokenizer.save_pretrained(folder)

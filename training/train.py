@@ -61,10 +61,10 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
     except KeyboardInterrupt:
         sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, run.ask_to_stop)
+        signal.signal(number, run.request_stop)
     try:
         if not run.train():
-            sys.exit(f"Stopped after step {run.place.step:,}, which is saved; the same command resumes there.")
+            sys.exit(f"Stopped after step {run.progress.step:,}, which is saved; the same command resumes there.")
         run.finish()
     except (CheckpointError, DivergenceError, OSError, SafetensorError) as error:
         stop(parser, error)

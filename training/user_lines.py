@@ -1,12 +1,12 @@
-"""Tests a model on lines as users type them: addresses, placeholders, tags, capitals, typing errors, several sentences.
+"""Measure robustness on lines as users type them: addresses, placeholders, tags, typing errors, several sentences.
 
-Twice: as the command and the pipeline translate, which look at each translation and try again where something is
-missing, and by the model alone.
+The lines are translated twice: by the pipeline, which checks each translation and retries suspicious ones, and by the
+model alone.
 
-lines/{en,de,fr}.tsv hold 200 lines each, written for this purpose: their kind, the text, and what a translation has to
-keep. None of them is in any training data.
+lines/{en,de,fr}.tsv have 200 lines each, written for this purpose: kind, text, and what a translation must keep. They
+are not in any training data.
 
-python -m training.user_lines mini-en-de            # the lines of the model's source language
+python -m training.user_lines mini-en-de            # the lines in the model's source language
 """
 
 import argparse
@@ -22,32 +22,33 @@ import sacrebleu
 from vaswani_transformer.system.command_line import stop
 
 from .files import read_lines
+from .models import load, source_language, translate, translate_checked
 
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FOLDER = Path(__file__).with_name("lines")
-# Lines of these kinds hold strings that stay as they are.
+# Lines of these kinds have strings that a translation must copy.
 COPIED = ("url", "email", "number", "placeholder", "printf", "tag", "emoji", "name", "list", "odd")
 
 
 class Line(NamedTuple):
     kind: str
     text: str
-    kept: str  # the strings to keep, between " | "; for `typo` the text without errors, for `several` their number
+    kept: str  # strings to copy, separated by " | "; for `typo` the corrected text, for `several` the sentences
 
 
 def lines_of(language: str) -> list[Line]:
-    """The 200 lines of a source language, or none where it has no file."""
+    """Return the 200 lines of a source language; an empty list for other languages."""
     path = FOLDER / f"{language}.tsv"
     return [Line(*line.split("\t")) for line in read_lines(path)] if path.is_file() else []
 
 
 def passes(line: Line, translation: str, corrected: str = "") -> bool:
-    """Whether a translation does what its kind of line asks for; `corrected` is that of the text without typing errors.
+    """Return True if a translation meets the requirement of its kind of line, whatever its quality is otherwise.
 
-    This says nothing of how good a translation is otherwise.
+    `corrected` is the translation of the text without typing errors.
     """
     if line.kind in COPIED and line.kind not in ("list", "odd"):
         wanted, plain = Counter(line.kept.split(" | ")), _plain(translation)
@@ -57,28 +58,28 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     if line.kind == "list":
         return translation.startswith(line.kept)
     if line.kind == "capitals":
-        return translation == translation.upper() and _is_of_like_length(line.text, translation)
+        return translation == translation.upper() and _has_similar_length(line.text, translation)
     if line.kind == "no_final_punctuation":
-        return not translation.rstrip().endswith((".", "!", "?")) and _is_of_like_length(line.text, translation)
+        return not translation.rstrip().endswith((".", "!", "?")) and _has_similar_length(line.text, translation)
     if line.kind == "typo":
         return sacrebleu.sentence_chrf(translation, [corrected]).score >= 60
     sentences = len(re.findall(r"[.!?…]+(?=\s|$)", translation))
-    return sentences >= int(line.kept) and _is_of_like_length(line.text, translation)
+    return sentences >= int(line.kept) and _has_similar_length(line.text, translation)
 
 
 def _plain(text: str) -> str:
-    """Without spaces: "25 kg" may be written "25kg", or with a space that does not break."""
+    """Remove spaces: "25 kg" may be written "25kg", or with a no-break space."""
     return re.sub(r"\s", "", text)
 
 
-def _is_of_like_length(source: str, translation: str) -> bool:
+def _has_similar_length(source: str, translation: str) -> bool:
     return 0.5 * len(source) <= len(translation) <= 2 * len(source) + 10
 
 
 def measure_lines(lines: Sequence[Line], translate: Callable[[list[str]], list[str]]) -> dict:
-    """How many lines of each kind pass, and those that do not.
+    """Count the lines of each kind that pass, and list the lines that fail.
 
-    "kept" is the share of the lines with something to copy that kept it all.
+    "kept" is the share of lines with strings to copy whose translation has all of them.
     """
     corrected = [line.kept if line.kind == "typo" else "" for line in lines]
     translations = translate([*(line.text for line in lines), *corrected])
@@ -108,20 +109,15 @@ def measure_model(
     batch_size: int = 32,
     **settings: Any,
 ) -> dict:
-    """`measure_lines` by the pipeline, with that by the model alone under "alone"; `settings` are for `generate`."""
-    from transformers import pipeline
+    """Return `measure_lines` with the pipeline and, under "alone", with the model alone.
 
-    from .evaluate import translate  # which measures with this module
+    `settings` are passed to `generate`.
+    """
 
-    translator = pipeline("translation", model=model, tokenizer=tokenizer, device=model.device)
+    def measure(translate_with: Callable[..., list[str]]) -> dict:
+        return measure_lines(lines, lambda texts: translate_with(model, tokenizer, texts, batch_size, **settings))
 
-    def translate_checked(texts: list[str]) -> list[str]:
-        return [record["translation_text"] for record in translator(texts, batch_size=batch_size, **settings)]
-
-    def translate_alone(texts: list[str]) -> list[str]:
-        return translate(model, tokenizer, texts, batch_size, **settings)
-
-    return {**measure_lines(lines, translate_checked), "alone": measure_lines(lines, translate_alone)}
+    return {**measure(translate_checked), "alone": measure(translate)}
 
 
 def format_lines(measured: dict) -> str:
@@ -129,20 +125,18 @@ def format_lines(measured: dict) -> str:
     alone = measured.get("alone")
     return (
         f"lines as users type them: {measured['passed']} of {measured['lines']} pass; "
-        f"what is to be copied was kept in {measured['kept']:.1%}\n  {kinds}"
-        + (f"\n  the model alone: {alone['passed']}, kept in {alone['kept']:.1%}" if alone else "")
+        f"{measured['kept']:.1%} of those with strings to copy kept all of them\n  {kinds}"
+        + (f"\n  the model alone: {alone['passed']} pass, {alone['kept']:.1%} kept all" if alone else "")
     )
 
 
 def main(arguments: list[str] | None = None):
-    from .evaluate import load, source_language  # which measures with this module
-
     parser = argparse.ArgumentParser(
         prog="python -m training.user_lines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a checkpoint that ships with the package, a Hub id")
+    parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     parser.add_argument("--source-language", metavar="CODE", help="en, de or fr; default: the model's own")
-    parser.add_argument("--failed", action="store_true", help="show the lines that do not pass")
+    parser.add_argument("--failed", action="store_true", help="show the lines that fail")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, mps; default: cpu")
     options = parser.parse_args(arguments)
     try:

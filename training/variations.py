@@ -1,8 +1,8 @@
-"""What people type and corpora lack: made from the pairs of a corpus as it is read.
+"""Data augmentation: variations of a corpus's pairs that look like what users type.
 
-Corpora hold clean sentences, one at a time. People send capitals, typing errors, lists, several sentences, addresses,
-placeholders, tags and emoji, and expect the last four back exactly as they were. Each kind here is a function from a
-pair to another pair of the same meaning; a recipe says of how many pairs each is made (`data.variations`).
+Corpora have clean sentences, one at a time. Users send capitals, typing errors, lists, several sentences, addresses,
+placeholders, tags and emoji, and expect the last four back unchanged. Each kind of variation is a function from a pair
+to another pair of the same meaning. The recipe sets the share of pairs that get one (`data.variations`).
 """
 
 import random
@@ -16,16 +16,18 @@ from .invented import invent
 Pair = tuple[str, str]
 Kind = Callable[[random.Random, Pair], Pair | None]
 
-MOST_SENTENCES = 6  # that a text of several is made of
+MAX_SENTENCES = 6  # in a joined text
 
 
 def vary(pairs: Iterable[Pair], joined: float, shares: dict[str, float], max_length: int, seed: str) -> Iterator[Pair]:
-    """Yields every pair, followed by variations of some of them; the same seed yields the same.
+    """Yield every pair, some followed by variations of it; the same seed yields the same.
 
-    A share `joined` of the pairs is followed by a text of several sentences, up to about `max_length` tokens long: the
-    last two to six pairs. `shares` are those of the `KINDS`.
+    Args:
+        joined: The share of pairs to follow with a text of several sentences: the last two to six pairs, joined.
+        shares: The share of pairs to follow with a variation, for each of `KINDS`.
+        max_length: Joined texts have about this many tokens at most.
     """
-    rng, last = random.Random(seed), deque[Pair](maxlen=MOST_SENTENCES)
+    rng, last = random.Random(seed), deque[Pair](maxlen=MAX_SENTENCES)
     for pair in pairs:
         yield pair
         last.append(pair)
@@ -37,13 +39,13 @@ def vary(pairs: Iterable[Pair], joined: float, shares: dict[str, float], max_len
 
 
 def _join(pairs: list[Pair], characters: int) -> Pair:
-    """The last pairs as one: two, and as many more as `characters` have room for."""
+    """Join the last pairs into one: two, and as many more as fit into `characters` of the source."""
     while len(pairs) > 2 and sum(len(source) for source, _ in pairs) > characters:
         pairs = pairs[1:]
     return tuple(" ".join(side) for side in zip(*pairs, strict=True))
 
 
-# Other ways to write the same ----------------------------------------------------------------------------------------
+# Other spellings of the same text -------------------------------------------------------------------------------------
 
 
 def capitals(rng: random.Random, pair: Pair) -> Pair:
@@ -52,7 +54,7 @@ def capitals(rng: random.Random, pair: Pair) -> Pair:
 
 
 def lower_case(rng: random.Random, pair: Pair) -> Pair:
-    """A source typed without capitals, at times without apostrophes; the translation is written as it should be."""
+    """Write the source without capitals, sometimes without apostrophes; the translation keeps both."""
     source, target = pair
     source = source.lower()
     return source.replace("'", "") if rng.random() < 0.3 else source, target
@@ -74,20 +76,20 @@ NEIGHBOURS = dict(
 
 
 def typing_errors(rng: random.Random, pair: Pair) -> Pair | None:
-    """One to three slips in the source: letters exchanged, left out, doubled, or a neighbour's key."""
+    """Make one to three typing errors in the source: letters swapped, omitted, doubled, or from a neighbouring key."""
     source, target = pair
     words = source.split(" ")
-    long = [i for i, word in enumerate(words) if len(word) > 3 and word.isalpha()]
-    if not long:
+    candidates = [i for i, word in enumerate(words) if len(word) > 3 and word.isalpha()]
+    if not candidates:
         return None
-    for i in rng.sample(long, min(rng.randint(1, 3), len(long))):
-        words[i] = _slip(rng, words[i])
+    for i in rng.sample(candidates, min(rng.randint(1, 3), len(candidates))):
+        words[i] = _mistype(rng, words[i])
     return " ".join(words), target
 
 
-def _slip(rng: random.Random, word: str) -> str:
-    at = rng.randrange(1, len(word) - 1)  # first and last letters are seldom wrong
-    before, letter, after = word[:at], word[at], word[at + 1 :]
+def _mistype(rng: random.Random, word: str) -> str:
+    index = rng.randrange(1, len(word) - 1)  # people rarely mistype first and last letters
+    before, letter, after = word[:index], word[index], word[index + 1 :]
     return rng.choice(
         [
             before + after[0] + letter + after[1:],
@@ -102,23 +104,23 @@ FINAL_PUNCTUATION = re.compile(r"[\s.!?…]+$")
 
 
 def forms(pair: Pair) -> list[Pair]:
-    """A phrase in every form that people type: with and without final punctuation, in lower case and in capitals.
+    """Return a phrase in every form that users type: with and without final punctuation, in lower case, in capitals.
 
-    The target follows the source's punctuation and capitals, except that a source in lower case has a translation with
-    the usual capitals.
+    The target has the same punctuation and capitals as the source, except that a source in lower case gets a
+    translation with the usual capitals.
     """
     source, target = (FINAL_PUNCTUATION.sub("", side) for side in pair)
     if not source or not target:
         return [pair]
-    spelled = [pair, (source, target)]
+    punctuated = [pair, (source, target)]
     if not pair[0].endswith("?"):
-        spelled.append((f"{source}.", f"{target}."))
-    lower = [(source.lower(), target) for source, target in spelled]
-    upper = [(source.upper(), target.upper()) for source, target in spelled[:2]]
-    return list(dict.fromkeys([*spelled, *lower, *upper]))
+        punctuated.append((f"{source}.", f"{target}."))
+    lower = [(source.lower(), target) for source, target in punctuated]
+    upper = [(source.upper(), target.upper()) for source, target in punctuated[:2]]
+    return list(dict.fromkeys([*punctuated, *lower, *upper]))
 
 
-# Things that stay as they are ----------------------------------------------------------------------------------------
+# Strings that a translation keeps -------------------------------------------------------------------------------------
 
 EMOJI = "😀😂😊😍😎😢😭😡🤔🙏👍👎👋💪🎉🎂🎄🎁❤💔⭐🔥✨☀🌧❄🌍🚗🚲✈🏠🏥🏫📧📞📅📎🔒🔑✅❌⚠🍕🍺☕🍎🐶🐱🐟🌲🌹⚽🎵📷💡"
 SYMBOLS = "-?!.…*#=+/&%$§~_ "
@@ -131,38 +133,38 @@ FOREIGN = [
 
 
 def exchanged(rng: random.Random, pair: Pair) -> Pair | None:
-    """Words that both sides share, names and numbers, become addresses, placeholders, other names..."""
+    """Replace names and numbers that both sides share with addresses, placeholders, other names and so on."""
     words = _shared_words(pair)
     if not words:
         return None
-    things = {
+    replacements = {
         word: invent(rng, ("number" if word.isdigit() else "name") if rng.random() < 0.7 else None)
         for word in rng.sample(words, rng.randint(1, len(words)))
     }
-    return tuple(_replace_words(side, things) for side in pair)
+    return tuple(_replace_words(side, replacements) for side in pair)
 
 
 def appended(rng: random.Random, pair: Pair) -> Pair:
-    """Something that is copied, before the text or behind it."""
-    thing = invent(rng)
+    """Add a string that is copied, before or after the text."""
+    string = invent(rng)
     before, after = rng.choice(
-        [("", f" {thing}"), ("", f": {thing}"), (f"{thing} ", ""), (f"{thing}: ", ""), ("", f" ({thing})")]
+        [("", f" {string}"), ("", f": {string}"), (f"{string} ", ""), (f"{string}: ", ""), ("", f" ({string})")]
     )
     return tuple(f"{before}{side}{after}" for side in pair)
 
 
 def with_emoji(rng: random.Random, pair: Pair) -> Pair:
-    some, space = "".join(rng.choices(EMOJI, k=rng.choice([1, 1, 2, 3]))), rng.choice(["", " "])
+    emoji, space = "".join(rng.choices(EMOJI, k=rng.choice([1, 1, 2, 3]))), rng.choice(["", " "])
     if rng.random() < 0.25:
-        return tuple(f"{some}{space}{side}" for side in pair)
-    return tuple(f"{side}{space}{some}" for side in pair)
+        return tuple(f"{emoji}{space}{side}" for side in pair)
+    return tuple(f"{side}{space}{emoji}" for side in pair)
 
 
 TAGS = ["b", "i", "p", "u", "em", "strong", "span", "h1", "li", "td", "code", "div"]
 
 
 def in_tags(rng: random.Random, pair: Pair) -> Pair:
-    """The whole text, or a word that both sides share, between tags or the marks of Markdown."""
+    """Put the whole text, or a word that both sides share, between tags or Markdown marks."""
     tag, url = rng.choice(TAGS), invent(rng, "url")
     attribute = rng.choice(["", "", "", f' class="{invent(rng, "code")}"', f' id="{rng.randint(1, 99)}"'])
     opening, closing = rng.choice(
@@ -190,7 +192,7 @@ def in_list(rng: random.Random, pair: Pair) -> Pair:
 
 
 def copied(rng: random.Random, pair: Pair) -> Pair:
-    """A text that is its own translation: addresses, numbers, symbols, another script, or the target's language."""
+    """Make a text that is its own translation: addresses, numbers, symbols, other scripts, or the target itself."""
     script = rng.choice(FOREIGN)
     text = rng.choice(
         [
@@ -205,18 +207,18 @@ def copied(rng: random.Random, pair: Pair) -> Pair:
     return text, text
 
 
-# Not inside an address, a tag or a placeholder.
+# Capitalised words and numbers, but not inside an address, a tag or a placeholder.
 WORD = re.compile(r"(?<![\w<{%$@/.:-])[A-Z0-9][\w]*(?![\w>}@/:-])")
 
 
 def _shared_words(pair: Pair) -> list[str]:
-    """Capitalised words and numbers that stand once on each side, and so are taken to be their own translation."""
+    """Return the capitalised words and numbers that occur once on each side: presumably their own translations."""
     source, target = (WORD.findall(side) for side in pair)
     return sorted({word for word in source if len(word) > 1 and source.count(word) == target.count(word) == 1})
 
 
-def _replace_words(text: str, others: dict[str, str]) -> str:
-    return WORD.sub(lambda found: others.get(found[0], found[0]), text)
+def _replace_words(text: str, replacements: dict[str, str]) -> str:
+    return WORD.sub(lambda match: replacements.get(match[0], match[0]), text)
 
 
 KINDS: dict[str, Kind] = {

@@ -48,7 +48,7 @@ def test_the_last_checkpoints_of_a_run(run, tmp_path):
     assert run(average, output, tmp_path / "run", "--last", 2)[0] == 0
     assert load_file(output)["w"].tolist() == [1050.0]
     for arguments, message in (
-        ([tmp_path / "run"], "say how many of them with --last N"),
+        ([tmp_path / "run"], "Choose how many with --last N"),
         ([tmp_path / "run", "--last", 5], "has 4 checkpoints"),
         ([tmp_path / "run", "--last", 0], "--last: must be 1 or more"),
         ([tmp_path / "run", tmp_path / "run", "--last", 1], "nothing else"),
@@ -77,6 +77,6 @@ def test_averaging_names_what_is_wrong(run, tmp_path):
         status, out, err = run(average, tmp_path / "before" / "mean.safetensors", good, path)
         assert (status > 0, out) == (True, "") and message in err and path.name in err
     assert [path.read_bytes() for path in (tmp_path / "before").iterdir()] == [before]
-    assert "not the name of a .safetensors file" in run(average, tmp_path / "mean.pt", good)[2]
+    assert "not a .safetensors file name" in run(average, tmp_path / "mean.pt", good)[2]
     with pytest.raises(ValueError, match="no checkpoints"):
         average_checkpoints([])

@@ -8,6 +8,7 @@ import torch
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from training import confidence as measuring
+from training import release
 from vaswani_transformer.model.confidence_vaswani import Calibration, Features
 
 
@@ -22,13 +23,13 @@ def test_the_regression_finds_what_the_labels_were_drawn_by():
     features = [
         Features([(i, i + 1) for i in range(10)], -3 * torch.rand(10), float(-2 * torch.rand(1))) for _ in range(2000)
     ]
-    right = [(torch.rand(10) < true.of_words(of)).tolist() for of in features]
-    found = measuring.calibrate(features, right)
-    assert found == pytest.approx(true, abs=0.1)
-    values = [x for of in features for x in found.of_words(of).tolist()]
-    error, bins = measuring.reliability(values, [x for of in right for x in of])
+    right = [(torch.rand(10) < true.of_words(sentence)).tolist() for sentence in features]
+    calibration = measuring.calibrate(features, right)
+    assert calibration == pytest.approx(true, abs=0.1)
+    values = [value for sentence in features for value in calibration.of_words(sentence).tolist()]
+    error, bins = measuring.reliability(values, [mark for marks in right for mark in marks])
     assert error < 0.02
-    assert sum(of["words"] for of in bins) == 20_000
+    assert sum(row["words"] for row in bins) == 20_000
 
 
 def test_the_calibration_error_of_a_wrong_scale():
@@ -36,9 +37,12 @@ def test_the_calibration_error_of_a_wrong_scale():
     assert error == pytest.approx(0.45) and bins == [{"words": 100, "confidence": 0.95, "right": 0.5}]
 
 
-def test_ranks_of_equal_values_are_their_mean():
-    assert measuring.ranks([3.0, 1.0, 3.0, 2.0]) == [2.5, 0.0, 2.5, 1.0]
-    assert measuring.correlation([1, 2, 3], [3, 2, 1]) == -1
+def test_correlations_of_values_and_of_ranks():
+    """By hand: the ranks of equal values are their mean, here 3.5, 1, 3.5, 2 beside 4, 1, 3, 2."""
+    values, ranks = measuring.correlations([3.0, 1.0, 3.0, 2.0], [40.0, 1.0, 30.0, 2.0]).values()
+    assert ranks == 0.949 and 0 < values < 1 and values != ranks
+    assert set(measuring.correlations([1, 2, 3], [3, 2, 1]).values()) == {-1.0}
+    assert set(measuring.correlations([0.5, 0.5], [1.0, 2.0]).values()) == {0.0}, "undefined, and NaN is not JSON"
 
 
 @pytest.fixture
@@ -55,13 +59,13 @@ def test_the_command_writes_figures_and_the_record(folder, tmp_path, capsys):
     command = [str(folder), f"six={tmp_path / 'pairs.tsv'}", "--output", str(output)]
     measuring.main(command)
     assert json.loads((folder / "generation_config.json").read_text()) == before
-    measuring.main([*command, "--write"])
+    release.main(["confidence", *command, "--write"])  # the same as a step of a release
     report = json.loads((output / "confidence.json").read_text())
-    kept = json.loads((folder / "generation_config.json").read_text())
-    assert kept == {**before, "confidence": report["calibration"]}
+    settings = json.loads((folder / "generation_config.json").read_text())
+    assert settings == {**before, "confidence": report["calibration"]}
     assert (output / "confidence.svg").read_text().startswith("<?xml")
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert said[0]["set"] == "six" and said[0]["sentences"] == 9
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert results[0]["set"] == "six" and results[0]["sentences"] == 9
 
 
 def test_wrong_input_is_a_message(folder, tmp_path, capsys):

@@ -43,7 +43,7 @@ def one(toy, cache, tmp_path_factory):
 
 
 def free_port() -> int:
-    """A port below those that systems give to whoever asks for any, one range to each process of the tests."""
+    """Return a port below the ephemeral range; each test process has its own range."""
     for port in range(20_000 + os.getpid() % 1000 * 10, 32_000):
         with socket.socket() as listener, suppress(OSError):
             listener.bind(("127.0.0.1", port))
@@ -52,7 +52,7 @@ def free_port() -> int:
 
 
 def shard_on_processor():
-    """Accelerate takes FSDP on a processor only with launchers of its own; torch's fully_shard works there."""
+    """Accelerate accepts FSDP on a CPU only with its own launchers; torch's fully_shard works there."""
     from accelerate.state import AcceleratorState
     from accelerate.utils import DistributedType
 
@@ -144,7 +144,7 @@ def test_one_process_goes_on_from_two(toy, cache, one, two, tmp_path):
 
 @pytest.fixture(scope="module")
 def sharded(toy, cache, one, tmp_path_factory):
-    """FSDP2 that goes on from one process's third step: (folder, results)."""
+    """FSDP2 resumed from the third step of a single process: (folder, results)."""
     folder = tmp_path_factory.mktemp("sharded")
     copy_run(one, folder / "run", steps=3)
     command = arguments(toy, folder / "run", *OVERRIDES, "checkpointing.bleu_steps=6", cache=cache)
@@ -164,7 +164,7 @@ def test_shards_from_the_start_with_micro_batches_and_one_process_after(toy, cac
     more = ["--set", "optimisation.max_steps=4", "--set", "optimisation.micro_batches=2"]
     results = start_two([*command, *more], tmp_path, FSDP, before=2 * [shard_on_processor])
     assert [code for code, _ in results] == [0, 0], results
-    shutil.rmtree(tmp_path / "run" / "checkpoint-0000004")  # its step is no multiple of save_steps
+    shutil.rmtree(tmp_path / "run" / "checkpoint-0000004")  # its step is not a multiple of save_steps
     run_here(toy, tmp_path / "run", *OVERRIDES, cache=cache)
     assert_like(tmp_path / "run", one)
 

@@ -14,7 +14,8 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import average, evaluate, release, tokenizer
-from training.evaluate import evaluate_pairs, translate
+from training.evaluate import evaluate_pairs
+from training.models import translate
 from training.scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, SACREBLEU
 
 

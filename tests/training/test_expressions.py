@@ -276,9 +276,9 @@ WORDS = {
 
 def number_in(text: str, language: str) -> Decimal:
     """The one number in digits in a text, read by the marks of the language."""
-    [found] = re.findall(r"-?\d[\d.,\u00a0\u202f ]*\d|-?\d", text)
+    [parsed_number] = re.findall(r"-?\d[\d.,\u00a0\u202f ]*\d|-?\d", text)
     thousands, point = {"en": (",", "."), "de": (".", ","), "fr": (" ", ",")}[language]
-    return Decimal(re.sub("[\u00a0\u202f]", " ", found).replace(thousands, "").replace(point, "."))
+    return Decimal(re.sub("[\u00a0\u202f]", " ", parsed_number).replace(thousands, "").replace(point, "."))
 
 
 def minutes_in(text: str, language: str) -> int:
@@ -373,8 +373,8 @@ def test_amounts_are_the_same(whole, cents, sign, direction, rng):
 def test_number_words_are_the_same(number, direction, rng):
     for text, language in written(numerals._number_in_words(number), direction, rng):
         usual = re.sub("^ein(?=hundert|tausend)", "", text) if language == "de" else text
-        found = WORDS[language].get(usual)
-        assert found == number or language == "en" and text == number_words(number, "en").replace(" and ", " ")
+        parsed_number = WORDS[language].get(usual)
+        assert parsed_number == number or language == "en" and text == number_words(number, "en").replace(" and ", " ")
 
 
 @settings(max_examples=400)

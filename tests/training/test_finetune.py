@@ -104,7 +104,7 @@ def test_a_small_memory_is_read_more_often():
     assert [finetune.epochs_for(pairs, 128) for pairs in (300, 2000, 8500, 9000, 10**6)] == [20, 13, 4, 3, 3]
 
 
-def test_the_shipped_checkpoint_for_the_memorys_languages_is_taken():
+def test_the_included_checkpoint_for_the_memorys_languages_is_the_default():
     chosen = [
         Path(finetune.checkpoint_for(Memory([], *pair))).name for pair in ((None, None), ("fr", "en"), ("en", "fr"))
     ]
@@ -177,11 +177,11 @@ def test_different_texts_stay_different(one, other):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--held-out", "500"], "100 different pairs are too few"),
+        (["--held-out", "500"], "Only 100 distinct pairs: too few"),
         (["--checkpoint", "no-such"], "no-such"),
         (["--target-column", "7"], "has 3 columns; column 7 is needed"),
         (["--output", "."], "already exists and is not empty"),
-        (["--to", "fr"], "domain.tsv has ? → fr, and tiny-en-de en → de."),
+        (["--to", "fr"], "domain.tsv is ? → fr, but tiny-en-de is en → de."),
     ],
 )
 def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):

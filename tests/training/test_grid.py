@@ -40,7 +40,7 @@ def test_runs_are_recorded_and_finished_ones_are_not_repeated(tmp_path, monkeypa
     (folder / "grid.yaml").write_text(GRID.replace("d_ff=96", "d_ff=64"), encoding="utf-8")
     with pytest.raises(SystemExit):
         grid.main()
-    assert "wide holds a run with other settings: model.d_ff" in capsys.readouterr().err
+    assert "wide has a run with other settings: model.d_ff" in capsys.readouterr().err
 
 
 def test_seeds_take_turns(tmp_path):

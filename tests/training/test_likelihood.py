@@ -43,7 +43,7 @@ def test_the_command_takes_a_table_or_two_files(tmp_path, capsys, monkeypatch):
         [str(tiny_checkpoint()), "--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
     )
     assert capsys.readouterr().out == table.out and table.out.count("\n") == 3
-    assert "3 pairs" in table.err and "nats a token" in table.err
+    assert "3 pairs" in table.err and "nats per token" in table.err
     (tmp_path / "empty.tsv").write_text("")
     empty, batch = [str(tmp_path / "empty.tsv")], [str(tmp_path / "pairs.tsv"), "--batch-size", "0"]
     for wrong in (

@@ -1,4 +1,4 @@
-"""`training.monolingual`: sentences for back-translation that a recipe's data lack."""
+"""`training.monolingual`: sentences for back-translation that are not in a recipe's data."""
 
 import lzma
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import kl_div
 
-from training.muon import Float32Muon, orthogonal
-from training.optimisation import build_optimisers, divergence, learning_rate
+from training.muon import Float32Muon, orthogonalise
+from training.optimisation import build_optimisers, learning_rate, r_drop_loss
 from training.recipe import Optimisation
 
 
@@ -69,15 +69,15 @@ def test_muon_in_float32_takes_the_steps_of_torchs():
 
 @pytest.mark.parametrize("shape", [(40, 40), (20, 70), (70, 20)])
 def test_orthogonal_brings_singular_values_near_one(shape):
-    """And keeps singular vectors: what is left is the polynomial of each singular value, found here one by one."""
+    """And keeps singular vectors: what is left is the polynomial of each singular value, orthogonal here one by one."""
     torch.manual_seed(0)
     matrix, (a, b, c) = torch.randn(shape), (3.4445, -4.775, 2.0315)
     left, values, right = torch.linalg.svd(matrix.double(), full_matrices=False)
     values = values / values.norm()
     for _ in range(5):
         values = a * values + b * values**3 + c * values**5
-    found = orthogonal(matrix, (a, b, c), 5, 1e-7).double()
-    torch.testing.assert_close(found, left @ values.diag() @ right, atol=1e-4, rtol=0)
+    orthogonal = orthogonalise(matrix, (a, b, c), 5, 1e-7).double()
+    torch.testing.assert_close(orthogonal, left @ values.diag() @ right, atol=1e-4, rtol=0)
     assert values.min() > 0.3 and values.max() < 1.3
 
 
@@ -92,5 +92,5 @@ def test_divergence_is_the_mean_of_both_of_kullback_and_leibler():
     counted = torch.tensor([[True, True, True], [True, False, False]])
     p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
     both = (kl_div(p, q, reduction="none", log_target=True) + kl_div(q, p, reduction="none", log_target=True)) / 2
-    found = divergence(torch.cat([first, second]), counted)
-    assert found.item() == pytest.approx(both.sum(dim=-1)[counted].sum().item(), rel=1e-5)
+    loss = r_drop_loss(torch.cat([first, second]), counted)
+    assert loss.item() == pytest.approx(both.sum(dim=-1)[counted].sum().item(), rel=1e-5)

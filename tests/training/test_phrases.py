@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from tiny_checkpoint import tiny_checkpoint
 
-from training.evaluate import load
 from training.files import read_lines
+from training.models import load
 from training.phrases import (
     FORMS,
     KINDS,

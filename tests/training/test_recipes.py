@@ -163,9 +163,9 @@ class TestReading:
             ("data.train.1.weight=2", "data.train has 1 entries"),
             ("data.train.1={path: b.tsv}", "data.train has 1 entries"),
             ("data.train.first.weight=2", "not 'first'"),
-            ("name.first=2", "name has no keys"),
+            ("name.first=2", "name is a single value"),
             ("seed=[1", "not valid YAML"),
-            ("data.train.0=", "data.train.0 must hold keys and values"),
+            ("data.train.0=", "data.train.0 must have keys and values"),
         ],
     )
     def test_overrides_that_fit_nowhere(self, plain, override, message):
@@ -247,7 +247,7 @@ CONTRADICTIONS = {
     "a field's type": (["model.d_model=wide"], "d_model must be a whole number, not 'wide'"),
     "more than the learned positions": (
         ["model={position_encoding: learned, max_position_embeddings: 90, position_offset: 2}", "data.max_length=89"],
-        "data.max_length is 89, more than the 90 learned positions",
+        "data.max_length is 89, but the 90 learned positions",
     ),
     "nothing to learn": (["data.train=[]"], "data.train is []"),
     "file and data set": (["data.train.0.dataset=a/b"], "data.train.0: needs either path or dataset"),

@@ -12,7 +12,7 @@ from tiny_checkpoint import tiny_checkpoint
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import release
-from training.evaluate import translate
+from training.models import translate
 from training.release import read_growth, release_weights, write_card
 from training.scores import CHRF, PAPER_GERMAN, SACREBLEU, score
 from vaswani_transformer import catalogue
@@ -85,7 +85,7 @@ def test_the_notice_is_the_first_line_of_the_card(card):
 @pytest.mark.parametrize("notice", ["", "A small model."])
 def test_no_card_hides_that_data_are_non_commercial(card, notice):
     training = {**TRAINING, "recipe": {**TRAINING["recipe"], "notice": notice}}
-    with pytest.raises(ValueError, match=r"non-commercial: so are Captions"):
+    with pytest.raises(ValueError, match=r"for non-commercial use only, .* must say so: Captions"):
         card(training=training)
     free = {
         **training["recipe"],
@@ -145,14 +145,14 @@ def test_the_card_says_how_the_score_grew(card):
         "| half the data |  | 3,000 | 1.0 | 30.1 |  |",
         "| all | 220,804 | 6,200 |  | 36.5 | 61.7 |",
     ]
-    assert section[1] == "What limited it: Two cores."
+    assert section[1] == "What limited the scores: Two cores."
 
 
 def test_the_card_sets_the_scores_beside_those_that_others_publish(card):
     result = {"dataset": "newstest2014", "sentences": 2, **score(["a b"], ["a c"]), "samples": []}
     result["samples"] = [{"source": "s", "reference": "r", "translation": "t", "chrF": 1}]
     published = {"sources": {"A": "a.org", "B": "b.org"}, "sacreBLEU": {"en-de": {"newstest2014": {"B": 30.4}}}}
-    assert "Beside others" not in card(results=[result])[0]
+    assert "Compared with published" not in card(results=[result])[0]
     (card.folder.parent / "published.json").write_text(json.dumps(published))
     lines = card(results=[result])[0].splitlines()
     start = lines.index("| test set | this model | B |")
@@ -160,14 +160,14 @@ def test_the_card_sets_the_scores_beside_those_that_others_publish(card):
     assert "B: b.org." in lines and not any("a.org" in line for line in lines)
     published["sacreBLEU"] = {"de-en": published["sacreBLEU"]["en-de"]}
     (card.folder.parent / "published.json").write_text(json.dumps(published))
-    assert "Beside others" not in card(results=[result])[0], "the other direction's figures"
+    assert "Compared with published" not in card(results=[result])[0], "the other direction's figures"
 
 
 def test_the_card_says_what_becomes_of_lines_as_users_type_them(card):
     measured = {"lines": 200, "passed": 190, "kept": 0.9512, "kinds": {"url": "9 of 18", "tag": "1 of 2"}}
     text = card(user_lines={**measured, "alone": {**measured, "passed": 150, "kept": 0.7}})[0]
-    assert "Of 200 lines" in text and "95.1% of those" in text and "\nurl 9 of 18, tag 1 of 2.\n" in text
-    assert "from the command and the pipeline" in text and "(by the model alone 150 and 70.0%)" in text
+    assert "190 of 200 lines" in text and "95.1% of those" in text and "\nurl 9 of 18, tag 1 of 2.\n" in text
+    assert "by the pipeline, which checks" in text and "For the model alone, it is 150 lines and 70.0%" in text
     assert "the model alone" not in card(user_lines=measured)[0]
 
 
@@ -202,13 +202,13 @@ def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(
     text = card(training=training, limits="Names are a weakness.")[0]
     assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
     assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
-    assert "(2), then these with the weights of mini-en-de before the run, which have 25% of the mean |" in text
+    assert "(2), then with the weights of mini-en-de before the run, which make up 25% of the mean |" in text
     assert "| initialised from | mini-en-de |" in text and "\nNames are a weakness.\n" in text
     assert "| hardware | NVIDIA H100, 2 processes of 2 threads, torch 2.13 |" in text
     assert "\n\n\n" not in text
 
 
-def test_shipped_cards_begin_with_their_notice(pytestconfig):
+def test_included_cards_begin_with_their_notice(pytestconfig):
     cards = list((pytestconfig.rootpath / "vaswani_transformer" / "checkpoints").glob("*/README.md"))
     assert cards
     for path in cards:
@@ -261,7 +261,7 @@ def test_the_mean_with_the_release_before_is_released(tmp_path):
     released = json.loads((tmp_path / "out" / "training.json").read_text())
     assert released["averaged_with"] == {"name": "mini", "share": 0.25} and "validation" not in released
     assert released["recipe"]["initial"] == "mini", "not a folder of this machine"
-    with pytest.raises(ValueError, match="--share 2 is not from 0 to 1"):
+    with pytest.raises(ValueError, match="--share must be from 0 to 1, not 2"):
         release_weights(run_folder, tmp_path / "other", average_with=before, share=2)
 
 
@@ -272,7 +272,7 @@ def test_a_model_that_its_run_has_left_behind_is_not_released(tmp_path):
     (tmp_path / "run" / "checkpoint-0000020").mkdir()
     release_weights(tmp_path / "run", tmp_path / "out")
     (tmp_path / "run" / "checkpoint-0000030").mkdir()
-    with pytest.raises(ValueError, match="of step 20, and the run went on to 30"):
+    with pytest.raises(ValueError, match="is from step 20, but training reached 30"):
         release_weights(tmp_path / "run", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 

@@ -34,7 +34,7 @@ def watched(toy, tmp_path_factory):
         try:
             while chunk := os.read(master, 10_000):
                 shown.append(chunk)
-        except OSError:  # how Linux says that nobody has the terminal open any more
+        except OSError:  # Linux's way to say that the other end of the terminal is closed
             pass
 
     reader = threading.Thread(target=read)
@@ -64,7 +64,7 @@ def test_a_bar_shows_speed_loss_rate_and_time_left(watched):
 
 def test_translations_are_shown_beside_their_references(watched, toy):
     run, text = watched
-    assert re.search(r"step 6  sacreBLEU \d+\.\d\d of 22 validation sentences, greedy", text)
+    assert re.search(r"step 6  sacreBLEU \d+\.\d\d on 22 validation sentences, greedy", text)
     for line in (toy / "test.tsv").read_text(encoding="utf-8").splitlines()[:3]:
         source, target = line.split("\t")
         assert f"source       {source}" in text and f"reference    {target}" in text

@@ -18,7 +18,7 @@ def test_a_vocabulary_of_files(run, tmp_path):
     assert status == 0, err
     learned = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert len(learned) == 275
-    rows = {line.split()[0]: line.split() for line in out.splitlines() if str(tmp_path) in line or "together" in line}
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if str(tmp_path) in line or "both" in line}
     tokens = 0
     for name, texts, sides in (("a.en", 60, ["the cat sat", "", "the dog"]), ("b.de.gz", 20, ["die Katze saß"])):
         ids = [i for text in sides for i in learned(text, add_special_tokens=False).input_ids]
@@ -32,7 +32,7 @@ def test_a_vocabulary_of_files(run, tmp_path):
             ratio,
             f"{len(set(ids)) / 275:.1%}",
         ]
-    assert rows["together"][3] == f"{tokens:,}"
+    assert rows["both"][3] == f"{tokens:,}"
     status, _, err = run(tokenizer, *arguments)
     assert status == 2 and "--overwrite" in err
     assert run(tokenizer, *arguments, "--overwrite", "--vocab-size", 270)[0] == 0
@@ -47,7 +47,7 @@ def test_a_vocabulary_of_a_recipe(run, tmp_path):
     )
     status, out, err = run(tokenizer, tmp_path / "out", "--recipe", tmp_path / "recipe.yaml", "--data", tmp_path)
     assert status == 0, err
-    assert [line.split()[:2] for line in out.splitlines()[3:]] == [["en", "18"], ["de", "18"], ["together", "36"]]
+    assert [line.split()[:2] for line in out.splitlines()[3:]] == [["en", "18"], ["de", "18"], ["both", "36"]]
     assert len(AutoTokenizer.from_pretrained(tmp_path / "out")) == 280
 
 
@@ -58,7 +58,7 @@ def test_learning_a_vocabulary_says_what_is_wrong(run, tmp_path):
     for arguments, message in (
         ([], "give either text files or --recipe"),
         ([tmp_path / "small"], "need --vocab-size"),
-        ([tmp_path / "empty", "--vocab-size", 300], "there is no text in"),
+        ([tmp_path / "empty", "--vocab-size", 300], "There is no text in"),
         ([tmp_path / "small", "--vocab-size", 300], "The texts give only"),
         ([tmp_path / "small", "--vocab-size", 100], "at least 258"),
         ([tmp_path / "absent", "--vocab-size", 300], "absent"),

@@ -19,8 +19,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import train
 from training.average import average_checkpoints
-from training.batches import Place
-from training.checkpoint import CheckpointError, checkpoints, is_damaged
+from training.batches import Progress
+from training.checkpoint import CheckpointError, checkpoints, find_damage
 from training.meter import DivergenceError
 from training.optimisation import hide_averages
 from training.recipe import load_recipe
@@ -91,7 +91,7 @@ def test_learns(whole):
 def test_old_checkpoints_go_and_the_last_ones_are_averaged(whole):
     folders = checkpoints(whole)
     assert names(whole) == [f"checkpoint-{step:07d}" for step in (6, 9, 12)]
-    # What only a run that goes on needs stays with the last two.
+    # Only the last two have what a run needs to resume.
     assert [(folder / "optimizer.safetensors").exists() for folder in folders] == [False, True, True]
     mean = average_checkpoints(folder / "model.safetensors" for folder in folders)
     model = AutoModelForSeq2SeqLM.from_pretrained(whole / "model")
@@ -150,11 +150,11 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(toy, cache, 
     code, text = finish(start(command, log, before=partial(limit_files, sum(sizes) // 2)), log)
     assert code == 1
     assert "checkpoint-0000006 could not be written" in text and "File too large" in text
-    assert f"The last whole checkpoint is {output / 'checkpoint-0000005'}" in text
+    assert f"The last complete checkpoint is {output / 'checkpoint-0000005'}" in text
     assert "Traceback" not in text
     assert names(output) == ["checkpoint-0000003", "checkpoint-0000005"]
     assert not list(output.glob("*.partial"))
-    assert is_damaged(checkpoints(output)[-1]) is None
+    assert find_damage(checkpoints(output)[-1]) is None
     code, text = finish(start(command, log), log)
     assert code == 0, text
     assert_same_run(output, whole)
@@ -180,28 +180,30 @@ def test_no_room_for_the_log_ends_in_a_sentence_too(toy, cache, tmp_path, monkey
 def test_every_flipped_bit_of_a_checkpoint_is_found(whole, tmp_path):
     rng = random.Random(1)
     folder = checkpoints(copy_run(whole, tmp_path / "run"))[-1]
-    assert is_damaged(folder) is None
+    assert find_damage(folder) is None
     place = json.loads((folder / "state.json").read_text())
     for file in sorted(folder.iterdir()):
         content = file.read_bytes()
         for _ in range(40):
             flip_byte(file, rng.randrange(len(content)), rng.randrange(8))
-            if is_damaged(folder) is None:  # then it says what it said
-                found = json.loads((folder / "state.json").read_text())
-                assert file.name == "state.json" and all(found[key] == place[key] for key in PROGRESS)
+            if find_damage(folder) is None:  # then its contents are unchanged
+                state = json.loads((folder / "state.json").read_text())
+                assert file.name == "state.json" and all(state[key] == place[key] for key in PROGRESS)
             file.write_bytes(content)
         file.write_bytes(content[:-1])
-        assert is_damaged(folder), f"{file} is cut off"
+        assert find_damage(folder), f"{file} is cut off"
         file.unlink()
-        assert is_damaged(folder), f"{file} is gone"
+        assert find_damage(folder), f"{file} is gone"
         file.write_bytes(content)
-    assert is_damaged(folder) is None
+    assert find_damage(folder) is None
 
 
 def test_a_damaged_checkpoint_is_left_out_and_the_one_before_is_used(toy, cache, whole, tmp_path, capsys):
     output = copy_run(whole, tmp_path / "run")
     flip_byte(output / "checkpoint-0000012" / "model.safetensors")
-    with pytest.warns(UserWarning, match=r"checkpoint-0000012 is skipped: model\.safetensors has changed"):
+    with pytest.warns(
+        UserWarning, match=r"Skipping the damaged checkpoint .*checkpoint-0000012: model\.safetensors has changed"
+    ):
         run_here(toy, output, cache=cache)
     assert f"resuming from {output / 'checkpoint-0000009'}" in capsys.readouterr().out
     assert_same_run(output, whole)
@@ -212,7 +214,7 @@ def test_damage_everywhere_is_an_error(toy, cache, whole, tmp_path):
     output = copy_run(whole, tmp_path / "run")
     for folder in checkpoints(output):
         (folder / "state.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"No checkpoint in .*run can be resumed. Move them away"):
+    with pytest.raises(CheckpointError, match=r"All checkpoints in .*run are damaged. Move them away"):
         run_here(toy, output, cache=cache)
 
 
@@ -237,7 +239,7 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
 
 
 def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path):
-    """Its recipe lacks the keys that were added since."""
+    """Its recipe does not have the keys that were added later."""
     output = copy_run(whole, tmp_path / "run")
     recipe = json.loads((output / "recipe.json").read_text(encoding="utf-8"))
     del recipe["data"]["bpe_dropout"], recipe["data"]["train"][0]["revision"], recipe["optimisation"]["r_drop"]
@@ -284,7 +286,7 @@ def test_bpe_dropout_cuts_each_epochs_tokens_anew(toy, cache, tmp_path):
     run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
     lengths = []
     for epoch in (0, 1, 0):
-        batch = next(run.batches(Place(0, epoch, 0)))
+        batch = next(run.batches(Progress(0, epoch, 0)))
         lengths.append(batch.pairs.lengths.tolist())
     whole = run.data.corpus.epoch(0)[0].lengths.sum()
     assert lengths[0] == lengths[2] != lengths[1]
@@ -327,9 +329,9 @@ def test_who_trains_in_bfloat16_where_it_is_slow_is_told(
 ):
     monkeypatch.setattr("training.run.cost_of_bfloat16", lambda: cost)
     run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
-    found = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        "takes 8.0 times as long as in float32" in found and "--set optimisation.precision=float32" in found
+        "takes 8.0 times as long as in float32" in output and "--set optimisation.precision=float32" in output
     ) == said
 
 
@@ -431,11 +433,11 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, 
 
     def loss(self, model, part, tokens):
         if model.training:
-            batches[self.place.step + 1] = part["labels"]
-        return original(self, model, part, tokens) * (math.nan if model.training and self.place.step == 3 else 1)
+            batches[self.progress.step + 1] = part["labels"]
+        return original(self, model, part, tokens) * (math.nan if model.training and self.progress.step == 3 else 1)
 
     monkeypatch.setattr(Run, "loss", loss)
-    with pytest.raises(DivergenceError, match=r"nan at step 4 \(epoch 0, batch 4\)[.] .*not_finite.tsv holds"):
+    with pytest.raises(DivergenceError, match=r"nan at step 4 \(epoch 0, batch 4\)[.] .*not_finite.tsv has"):
         run.train()
     named = [line.split("\t")[1] for line in (tmp_path / "not_finite.tsv").read_text().splitlines()]
     rows = [row[row != -100] for row in batches[4]]
@@ -448,7 +450,7 @@ def test_weights_that_are_no_numbers_are_not_saved(toy, cache, tmp_path):
     """A gradient can overflow where the loss does not; the next loss would come after the checkpoint."""
     run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path, cache)
     weight = next(weight for name, weight in run.model.named_parameters() if name.endswith("fc2.weight"))
-    weight.register_hook(lambda gradient: gradient * (math.nan if run.place.step == 5 else 1))
+    weight.register_hook(lambda gradient: gradient * (math.nan if run.progress.step == 5 else 1))
     with pytest.raises(CheckpointError, match=r"0000006 is not written: model\..*fc2\.weight.* not finite"):
         run.train()
     assert names(tmp_path) == ["checkpoint-0000003"]

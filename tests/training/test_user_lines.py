@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tiny_checkpoint import tiny_checkpoint
 
-from training.evaluate import load
+from training.models import load
 from training.parallel_text import read_pairs
 from training.recipe import Source
 from training.user_lines import COPIED, Line, format_lines, lines_of, measure_lines, measure_model, passes
@@ -71,7 +71,7 @@ def test_figures_count_what_passed():
     assert (whole["lines"], whole["kept"]) == (200, 1.0) and whole["passed"] >= 195
     nothing = measure_lines(lines, lambda texts: [""] * len(texts))
     assert nothing["kept"] == 0.0 and nothing["kinds"]["url"] == "0 of 18"
-    assert "what is to be copied was kept in 100.0%" in format_lines(whole)
+    assert "100.0% of those with strings to copy kept all" in format_lines(whole)
 
 
 def test_the_pipeline_and_the_model_alone_are_both_measured():
@@ -81,7 +81,7 @@ def test_the_pipeline_and_the_model_alone_are_both_measured():
     ]
     measured = measure_model(lines, *load(str(tiny_checkpoint()), "cpu"), batch_size=2)
     assert (measured["passed"], measured["alone"]["passed"]) == (2, 0), "only the pipeline copies what has no words"
-    assert "the model alone: 0, kept in 0.0%" in format_lines(measured)
+    assert "the model alone: 0 pass, 0.0% kept all" in format_lines(measured)
 
 
 def plain(text: str) -> str:

@@ -1,15 +1,15 @@
-"""Pairs of what corpora lack: times, dates, money, measures, ordinals, number words, numbers and places in sentences.
+"""Generated pairs with times, dates, money, measures, ordinals, numbers and places, which are rare in corpora.
 
-`carriers.tsv` holds the sentences in English, German and French, and `places.tsv` countries, rivers and mountains with
-their articles. Each slot of a sentence draws one value and writes it in both languages, each in its own way: half past
-nine, halb zehn, neuf heures et demie. The source is written in any of its ways ("9:30 PM", "9.30 Uhr", "21h30"), the
-target in one ("9:30 p.m.", "9:30 Uhr", "21 h 30"), so that a model has one answer to learn.
+`carriers.tsv` has sentences in English, German and French; `places.tsv` has countries, rivers and mountains with their
+articles. A value is drawn for each slot of a sentence and written in both languages: half past nine, halb zehn, neuf
+heures et demie. The source uses any of the usual spellings ("9:30 PM", "9.30 Uhr", "21h30"); the target always the
+same one ("9:30 p.m.", "9:30 Uhr", "21 h 30"), so that the model has one answer to learn.
 
-In carriers `{slot}` is a value and `{slot2}` another of its kind; `{slot:form}` asks for a grammatical form, and the
-French `[de]` and `[à]` join the word after them: d'Oslo, du Caire, à partir d'une heure.
+In carriers, `{slot}` is a value, `{slot2}` another value of its kind, and `{slot:form}` a grammatical form. The French
+`[de]` and `[à]` contract with the next word: d'Oslo, du Caire, à partir d'une heure.
 
-Spaces in French numbers and before units and signs are plain on the target side, as nearly everywhere in the corpora;
-a share of the sources has no-break spaces (U+00A0, U+202F).
+On the target side, spaces in French numbers and before units and signs are plain, as almost everywhere in the corpora.
+Some of the sources have no-break spaces (U+00A0, U+202F).
 """
 
 import random
@@ -28,8 +28,8 @@ from .values import LANGUAGES, Value, contract
 
 CARRIERS = Path(__file__).with_name("carriers.tsv")
 
-ALONE = 0.25  # this share are expressions without a sentence around them
-# Of 100 pairs; the groups of carriers.tsv.
+ALONE = 0.25  # share of expressions without a sentence around them
+# Percentage of each group of carriers.tsv.
 EXPRESSIONS = {
     "time": 20,
     "date": 18,
@@ -44,12 +44,12 @@ PLACES = {"city": 60, "country": 28, "nature": 12}
 
 
 def expressions(rng: random.Random, source_language: str, target_language: str, places: Sequence = ()) -> Pair:
-    """One pair with a time, date, amount, measure, ordinal or number, alone or in a sentence; `places` are not used."""
+    """Draw a pair with a time, date, amount, measure, ordinal or number, alone or in a sentence. `places` is unused."""
     return _pair(rng, source_language, target_language, EXPRESSIONS, Places(source_language, target_language, ()))
 
 
 def places(rng: random.Random, source_language: str, target_language: str, places: "Places") -> Pair:
-    """One pair with names of places, and at times of people, alone or in a sentence."""
+    """Draw a pair with names of places, sometimes also of people, alone or in a sentence."""
     return _pair(rng, source_language, target_language, PLACES, places)
 
 
@@ -59,12 +59,13 @@ GENERATORS = {"expressions": expressions, "places": places}
 def generate(
     name: str, source_language: str, target_language: str, seed: int, count: int, table: Iterable[Sequence[str]] = ()
 ) -> Iterator[Pair]:
-    """`count` pairs of a generator; the same arguments make the same. Short ones are repeated.
+    """Yield `count` pairs of a generator; the same arguments yield the same pairs. Short pairs may repeat.
 
-    `table` has rows of (name in the source language, name in the target language, kind) for the generator "places".
+    Args:
+        table: Rows of (name in the source language, name in the target language, kind) for the generator "places".
 
     Raises:
-        ValueError: a language is not one of `LANGUAGES`, both are the same, or the table has no city.
+        ValueError: A language is not in `LANGUAGES`, both are the same, or the table has no city.
     """
     if problem := language_problem(source_language, target_language):
         raise ValueError(problem)
@@ -77,7 +78,7 @@ def generate(
 
 
 def language_problem(source_language: str, target_language: str) -> str | None:
-    """Why there are no pairs of these languages, or None."""
+    """Return why pairs of these languages cannot be generated, or None."""
     if {source_language, target_language} <= set(LANGUAGES) and source_language != target_language:
         return None
     return f"pairs are generated between two of {', '.join(LANGUAGES)}, not {source_language} and {target_language}"
@@ -93,7 +94,7 @@ VALUES = NUMERALS | TIMES | QUANTITIES
 
 @cache
 def carriers() -> dict[str, tuple[list[dict[str, str]], list[dict[str, str]]]]:
-    """By group: texts without a sentence around the value, and sentences; each by language."""
+    """Return, for each group, the carriers without a sentence and the sentences; each is a dict by language."""
     groups: dict[str, tuple[list, list]] = {}
     for line in CARRIERS.read_text(encoding="utf-8").splitlines():
         group, *texts = line.split("\t")
@@ -108,7 +109,7 @@ def _pair(rng: random.Random, source: str, target: str, shares: dict[str, int], 
 
 
 def fill(rng: random.Random, carrier: dict[str, str], source: str, target: str, names: "Places") -> Pair:
-    """A carrier's text in both languages with the same values."""
+    """Fill a carrier with the same values in both languages."""
     values: dict[str, Value] = {}
     for name, number, _ in SLOT.findall(carrier["en"]):
         draw, first = VALUES.get(name) or getattr(names, name), values.get(name)
@@ -116,21 +117,21 @@ def fill(rng: random.Random, carrier: dict[str, str], source: str, target: str, 
             values[name + number] = first.later(rng)
             continue
         value = draw(rng)
-        while first and _same(first, value):  # from Paris to Paris
+        while first and _same(first, value):  # avoids "from Paris to Paris"
             value = draw(rng)
         values.setdefault(name + number, value)
     return _write(carrier, source, values, rng), _write(carrier, target, values, None)
 
 
-def _same(one: Value, other: Value) -> bool:
-    return any(one(language, "", None) == other(language, "", None) for language in LANGUAGES)
+def _same(first: Value, second: Value) -> bool:
+    return any(first(language, "", None) == second(language, "", None) for language in LANGUAGES)
 
 
 def _write(carrier: dict[str, str], language: str, values: dict[str, Value], rng: random.Random | None) -> str:
     template = carrier[language]
     text = SLOT.sub(lambda slot: values[slot[1] + slot[2]](language, slot[3] or "", rng), template)
     text = contract(text) if language == "fr" else text
-    text = text.replace(".m..", ".m.")  # the period of "p.m." ends the sentence, too
+    text = text.replace(".m..", ".m.")  # the period of "p.m." also ends the sentence
     if template[-1] in ".!?":
         text = text[0].upper() + text[1:]
     if language == "fr" and rng and rng.random() < 0.15:

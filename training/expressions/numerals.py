@@ -24,11 +24,11 @@ FR_TENS = "vingt trente quarante cinquante soixante soixante quatre-vingt quatre
 
 
 def number_words(number: int, language: str, feminine: bool = False) -> str:
-    """A number of 0 to 9999 in words; `feminine` is for French: vingt et une heures."""
+    """Write a number from 0 to 9999 in words; `feminine` is for French: vingt et une heures."""
     if not 0 <= number <= 9999:
         raise ValueError(f"{number} is not a number from 0 to 9999")
     words = {"en": _english, "de": _german, "fr": _french}[language](number)
-    # Before 1 stands a word, "et" or a hyphen; onze is another word.
+    # A final "un" follows a space or a hyphen; onze does not match.
     return re.sub(r"\bun$", "une", words) if feminine else words
 
 
@@ -46,12 +46,11 @@ def _english(number: int) -> str:
 def _german(number: int) -> str:
     thousands, rest = divmod(number, 1000)
     hundreds, below = divmod(rest, 100)
-    words = "".join(
-        ("" if count == 1 and name in ("tausend", "hundert") and not (name == "hundert" and thousands) else
-         DE_ONES[count].replace("eins", "ein")) + name
-        for count, name in ((thousands, "tausend"), (hundreds, "hundert"))
-        if count
-    )  # fmt: skip
+    words = ""
+    if thousands:
+        words += ("" if thousands == 1 else DE_ONES[thousands]) + "tausend"
+    if hundreds:
+        words += ("" if hundreds == 1 and not thousands else DE_ONES[hundreds].replace("eins", "ein")) + "hundert"
     tens, ones = divmod(below, 10)
     if below and below < 20 or not words and not below:
         return words + DE_ONES[below]
@@ -78,7 +77,7 @@ def _french(number: int) -> str:
     return " ".join(words)
 
 
-# Ordinals up to 99 as words; from 100 on as digits only.
+# Ordinals above 99 are written in digits only.
 EN_ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth"}
 EN_ORDINALS |= {"nine": "ninth", "twelve": "twelfth"}
 DE_ORDINALS = {1: "erst", 3: "dritt", 7: "siebt", 8: "acht"}
@@ -86,7 +85,14 @@ FR_ORDINALS = {"cinq": "cinquième", "neuf": "neuvième", "vingts": "vingtième"
 
 
 def ordinal_words(number: int, language: str, form: str = "") -> str:
-    """An ordinal of 1 to 99 in words; `form` is the German ending (e, en, er, es) or the French gender (f or none)."""
+    """Write an ordinal from 1 to 99 in words.
+
+    Args:
+        form: The German ending (e, en, er, es), or "f" for the French feminine.
+
+    Raises:
+        ValueError: The number is out of range.
+    """
     if not 1 <= number <= 99:
         raise ValueError(f"{number} is not a number from 1 to 99")
     words = number_words(number, language)
@@ -138,14 +144,14 @@ def _few(rng: random.Random) -> Value:
 
 def _many(rng: random.Random) -> Value:
     number = rng.choice([rng.randrange(100, 1000, 50), rng.randint(100, 999), rng.randrange(1000, 9999, 100)])
-    return _number_in_words(number + (number % 100 == 1))  # hundertein Seiten: nobody is sure
+    return _number_in_words(number + (number % 100 == 1))  # avoids hundertein Seiten, whose form is disputed
 
 
 def _bare_number(rng: random.Random) -> Value:
     return _number_in_words(rng.choice([rng.randint(0, 100), rng.randint(0, 999), rng.randint(0, 9999)]))
 
 
-# By the names of the slots in carriers.tsv.
+# Keys are the slots of carriers.tsv.
 NUMERALS: dict[str, Draw] = {
     "nth": lambda rng: _nth(rng.randint(1, rng.choice([6, 12])), rng.random() < 0.65),
     "nnth": lambda rng: _nth(rng.randint(1, rng.choice([12, 31, 99])), rng.random() < 0.65),

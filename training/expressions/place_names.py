@@ -12,7 +12,7 @@ from .values import LANGUAGES, Value, contract, elides, kept_as
 
 TABLE = Path(__file__).with_name("places.tsv")  # countries, regions, rivers and mountains
 
-# Cities of the table that people in Europe write about, by their English names: every other city is one of these.
+# English names of cities that Europeans often write about: half of the drawn cities are from this set.
 WELL_KNOWN = set(
     "Munich Vienna Warsaw Cologne Nuremberg Hanover Geneva Brussels Antwerp Ghent Bruges Copenhagen Prague Milan Rome "
     "Naples Florence Venice Turin Genoa Athens Moscow Lisbon Seville Nice Strasbourg London Kyiv Bucharest Belgrade "
@@ -25,13 +25,13 @@ WELL_KNOWN = set(
     "Palermo Porto Reykjavik Brunswick Liège Padua Verona Parma Siena Pisa".split()
     + ["New York", "Mexico City", "The Hague", "Saint Petersburg", "New Delhi", "Cape Town", "Tel Aviv", "Los Angeles"]
 )
-# In the table cities are mixed with islands and stations, which take other prepositions, and with names of offices.
+# The table mixes cities with islands and stations, which take other prepositions, and with names of offices.
 NOT_A_CITY = re.compile(
     r"\b(Islands?|Station|Location|City|Quarter|Vatican|Barbados|Cayman|Canaries|Faroes|Sakhalin|Kamchatka|Galápagos|"
     r"St\. (Vincent|Kitts|Thomas)|South Georgia|Mahé|Thule|Efate|Wallis|Futuna|Pohnpei|Chuuk|Noronha|Guadeloupe|"
     r"Madeira|Azores|Bermuda|Mauritius|Reunion|Base|Luxembourg)\b|[&()/,]"
 )
-# Where the table has no usual name, by the English one: German, French.
+# Replace unusual names in the table. Keys are English; values are German and French.
 USUAL_NAMES = {
     "London": {"de": "London", "fr": "Londres"},
     "New York": {"de": "New York", "fr": "New York"},
@@ -42,7 +42,7 @@ USUAL_NAMES = {
     "San José": {"de": "San José", "fr": "San José"},
     "Jerusalem": {"de": "Jerusalem", "fr": "Jérusalem"},
 }
-# Names by themselves that are other words or names, too.
+# Left out: on their own, these may be other words or names.
 AMBIGUOUS = {"world", "Main", "Inn", "Don", "Po", "Ural", "Galicia"}
 CITIES_WITH_CITY = ("Mexico City", "Kuwait City", "Panama City", "Guatemala City", "Ho Chi Minh City", "Quebec City")
 
@@ -50,14 +50,15 @@ CITIES_WITH_CITY = ("Mexico City", "Kuwait City", "Panama City", "Guatemala City
 class Places:
     """Names in two languages: the cities of a table, and the countries, regions, rivers and mountains of places.tsv.
 
-    Its methods draw a value of the slot of their name.
+    Its public methods have the names of the slots in carriers.tsv, and draw a value for them.
     """
 
     def __init__(self, source: str, target: str, table: Iterable[Sequence[str]]):
         self._languages = source, target
         names: dict[str, tuple[str, str]] = {}
         cities: dict[str, tuple[str, str]] = {}
-        # A name has one translation: Jordan is the country, not the river. Rivers called "Red" or "Peace" are left out.
+        # Each name gets one translation: Jordan is the country, not the river. All rivers of the table are left out,
+        # since some are called "Red" or "Peace".
         rows = [row for row in self._completed(table) if not row[2].startswith("river")]
         for *pair, kind in sorted(rows, key=lambda row: not row[2].startswith("country")):
             pair = tuple(pair)
@@ -71,7 +72,7 @@ class Places:
         self._differing = [pair for pair in self.cities if pair[0] != pair[1]]
 
     def _completed(self, table: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-        """The table with the usual names in place of its own; an empty table stays empty."""
+        """Return the table with unusual names replaced; an empty table stays empty."""
         table, number = list(table), int(self._languages[0] != "en")
         usual = [
             tuple({"en": name, **names}[language] for language in self._languages) + ("city",)
@@ -81,30 +82,29 @@ class Places:
 
     @staticmethod
     def _is_city(pair: tuple[str, str]) -> bool:
-        # Quito is San Francisco de Quito in some tables: a name that holds the other says more than it.
-        one, other = sorted(pair, key=len)
-        return not (
-            any(NOT_A_CITY.search(name) and name not in CITIES_WITH_CITY for name in pair)
-            or one != other and re.search(rf"\b{re.escape(one)}\b", other)
-        )  # fmt: skip
+        if any(NOT_A_CITY.search(name) and name not in CITIES_WITH_CITY for name in pair):
+            return False
+        # Reject a name that contains its translation, such as San Francisco de Quito: it says more than that.
+        shorter, longer = sorted(pair, key=len)
+        return shorter == longer or not re.search(rf"\b{re.escape(shorter)}\b", longer)
 
     def city(self, rng: random.Random) -> Value:
         draw = rng.random()
-        some = self._known if draw < 0.5 else self._differing if draw < 0.8 else self.cities
-        return self._either(rng.choice(some or self.cities))
+        cities = self._known if draw < 0.5 else self._differing if draw < 0.8 else self.cities
+        return self._name_value(rng.choice(cities or self.cities))
 
     def name(self, rng: random.Random) -> Value:
-        return self._either(rng.choice(self.names))
+        return self._name_value(rng.choice(self.names))
 
-    def _either(self, pair: tuple[str, str]) -> Value:
+    def _name_value(self, pair: tuple[str, str]) -> Value:
         names = dict(zip(self._languages, pair, strict=True))
         return lambda language, form, rng: names.get(language, pair[0])
 
     def person(self, rng: random.Random) -> Value:
-        someone = people(rng.choice(COUNTRIES + NAMES_ALONE), rng.getrandbits(32))
-        name = someone.first_name()
+        person = people(rng.choice(COUNTRIES + NAMES_ALONE), rng.getrandbits(32))
+        name = person.first_name()
         if rng.random() < 0.4:
-            name += f" {someone.last_name()}"
+            name += f" {person.last_name()}"
         return kept_as(name)
 
     def country(self, rng: random.Random) -> Value:
@@ -124,11 +124,12 @@ def _named_places() -> dict[str, list[dict[str, str]]]:
 
 
 def with_article(place: dict[str, str]) -> Value:
-    """A row of places.tsv; the form is empty (nominative) or one of
+    """Return the value of a row of places.tsv, which can be written in these forms:
 
-    - acc, the German accusative;
-    - in, to, from, away, near, with their preposition in German and French: im Iran, aus Polen, vom Rhein, zum Rhein;
-    - lies, with a verb: is the Rhine, liegt der Rhein.
+    - empty: the nominative;
+    - acc: the German accusative;
+    - in, to, from, away, near: with the German or French preposition: im Iran, aus Polen, vom Rhein, zum Rhein;
+    - lies: with a verb: is the Rhine, liegt der Rhein.
     """
 
     def write(language, form, rng):

@@ -1,4 +1,4 @@
-"""Numbers, money, measures and goods; and numbers that stay as they are, such as telephone numbers."""
+"""Numbers, money, measures and goods, and numbers that stay unchanged, such as telephone numbers."""
 
 import random
 import re
@@ -7,7 +7,7 @@ from .values import Draw, Value, contract, kept_as, ways, with_later
 
 
 def digits(number: str, language: str) -> str:
-    """A number as Python writes it ("1250.50") with a language's marks: 1,250.50, 1.250,50 or 1 250,50."""
+    """Write a number in Python's form ("1250.50") with a language's separators: 1,250.50, 1.250,50 or 1 250,50."""
     whole, _, decimals = number.partition(".")
     thousands, point = {"en": (",", "."), "de": (".", ","), "fr": (" ", ",")}[language]
     whole = f"{int(whole):,}".replace(",", thousands)
@@ -32,7 +32,7 @@ LARGE = {
 
 
 def _plural(number: str, language: str) -> bool:
-    """French counts by the plural from 2 on, the others all but 1."""
+    """Return True for the plural: in French from 2 on, in the other languages for all numbers but 1."""
     return float(number) >= 2 if language == "fr" else float(number) != 1
 
 
@@ -41,7 +41,7 @@ def _currency(rng: random.Random) -> str:
 
 
 def money(number: str, currency: str, in_words: bool = False) -> Value:
-    """$1,250.50, 1.250,50 $, 1 250,50 $; in words 20 euros, 20 Euro, 20 euros."""
+    """Return an amount: $1,250.50, 1.250,50 $, 1 250,50 $; in words 20 euros, 20 Euro, 20 euros."""
 
     def write(language, form, rng):
         text = digits(number, language)
@@ -75,7 +75,7 @@ def _large_number(rng: random.Random) -> str:
 
 
 def large_money(number: str, scale: str, currency: str) -> Value:
-    """$3.5 million, 3,5 Millionen Dollar, 3,5 millions de dollars."""
+    """Return a large amount: $3.5 million, 3,5 Millionen Dollar, 3,5 millions de dollars."""
 
     def write(language, form, rng):
         amount = f"{digits(number, language)} {LARGE[scale][language][_plural(number, language)]}"
@@ -91,7 +91,7 @@ def large_money(number: str, scale: str, currency: str) -> Value:
 
 
 def percent(number: str) -> Value:
-    """3.5%, 3,5 %, 3,5 %."""
+    """Return a percentage: 3.5%, 3,5 %, 3,5 %."""
 
     def write(language, form, rng):
         text = digits(number, language)
@@ -104,7 +104,7 @@ def percent(number: str) -> Value:
 
 
 def count(number: str, scale: str | None = None) -> Value:
-    """So many of what the form names: 3 million people, 3 Millionen Menschen, 3 millions de personnes."""
+    """Return a count of the form's noun: 3 million people, 3 Millionen Menschen, 3 millions de personnes."""
 
     def write(language, form, rng):
         text = digits(number, language)
@@ -122,7 +122,7 @@ def _count(rng: random.Random) -> Value:
     return count(str(rng.choice([rng.randint(1001, 99_999), rng.randrange(1000, 900_000, 1000)])))
 
 
-UNIT_WORDS = {  # by sign: singular and plural
+UNIT_WORDS = {  # unit: (singular, plural)
     "kg": {"en": ("kilogram", "kilograms"), "de": ("Kilogramm", "Kilogramm"), "fr": ("kilogramme", "kilogrammes")},
     "g": {"en": ("gram", "grams"), "de": ("Gramm", "Gramm"), "fr": ("gramme", "grammes")},
     "l": {"en": ("liter", "liters"), "de": ("Liter", "Liter"), "fr": ("litre", "litres")},
@@ -149,7 +149,7 @@ FRENCH_UNITS = {"kB": "ko", "MB": "Mo", "GB": "Go", "TB": "To"}
 
 
 def measure(number: str, unit: str, in_words: bool = False) -> Value:
-    """2.5 kg, 2,5 kg, 2,5 kg; in words 2.5 kilograms and so on. Bytes are octets in French: 5 MB, 5 MB, 5 Mo."""
+    """Return a measure: 2.5 kg, 2,5 kg, 2,5 kg, or 2.5 kilograms in words. Bytes are octets in French: 5 Mo."""
     in_words = in_words and unit in UNIT_WORDS or unit in ("spoon", "teaspoon", "cup", "kilo")
 
     def write(language, form, rng):
@@ -210,7 +210,7 @@ LIQUIDS = [
 
 
 def goods(amount: Value, good: dict[str, str]) -> Value:
-    """200 g of flour, 200 g Mehl, 200 g de farine."""
+    """Return an amount of a good: 200 g of flour, 200 g Mehl, 200 g de farine."""
 
     def write(language, form, rng):
         name, how_much = good[language].replace("+", " "), amount(language, "", rng)
@@ -256,7 +256,7 @@ def _number(rng: random.Random) -> Value:
     return with_later(value(number), lambda rng: value(higher))
 
 
-# What is the same in all three.
+# Values that are the same in all three languages.
 
 
 def _kept(*patterns: str) -> Draw:
@@ -293,7 +293,7 @@ def _score(rng: random.Random) -> Value:
     return write
 
 
-# By the names of the slots in carriers.tsv.
+# Keys are the slots of carriers.tsv.
 QUANTITIES: dict[str, Draw] = {
     "money": _money,
     "bigmoney": lambda rng: large_money(_large_number(rng), rng.choice([*LARGE]), _currency(rng)),

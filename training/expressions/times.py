@@ -30,14 +30,14 @@ def clock(rng: random.Random) -> Value:
     if kind == "digital":
         hour = rng.choice([rng.randint(7, 22), rng.randint(0, 23)])
         minute = rng.choice([0, 0, 15, 30, 45, rng.randrange(5, 60, 5), rng.randint(1, 59)])
-        value = digital_time(hour, minute or 30 * (hour % 12 == 0))  # 12 p.m. is noon for some, midnight for others
+        value = digital_time(hour, minute or 30 * (hour % 12 == 0))  # avoids 12 p.m., which is ambiguous
         return with_later(value, lambda rng: digital_time((hour + rng.randint(1, 8)) % 24, rng.choice([15, 30, 45])))
     minute = rng.choice([0, 0, 15, 30, 30, 45, *range(0, 60, 5)])
     if kind == "with part of day":
         hour = rng.randint(1, 10)
         part = "afternoon" if hour < 5 else rng.choice(["morning", "evening"]) if hour > 5 else "morning"
     else:
-        hour, part = rng.randint(1, 12 if minute else 11), None  # twelve o'clock would be noon in French
+        hour, part = rng.randint(1, 12 if minute else 11), None  # avoids twelve o'clock, which is noon in French
     value = spoken_time(hour, minute, part)
     return with_later(value, lambda rng: spoken_time((hour + rng.randint(0, 4)) % 11 + 1, rng.choice([0, 15, 30, 45])))
 
@@ -54,7 +54,7 @@ def noon_or_midnight(noon: bool) -> Value:
 
 
 def spoken_time(hour: int, minute: int, part: str | None = None) -> Value:
-    """An hour of 1 to 12 and minutes in steps of five, as people say it: half past nine, halb zehn."""
+    """Return a spoken time, from an hour of 1 to 12 and minutes in steps of five: half past nine, halb zehn."""
     following = hour % 12 + 1
 
     def write(language, form, rng):
@@ -87,7 +87,7 @@ def _french_hour(hour: int) -> str:
 
 
 def digital_time(hour: int, minute: int) -> Value:
-    """A time of 24 hours: 9:30 p.m., 21:30 Uhr, 21 h 30. With the form "alone" no 21:30, which could be anything."""
+    """Return a time in digits: 9:30 p.m., 21:30 Uhr, 21 h 30. The form "alone" avoids the ambiguous 21:30."""
 
     def write(language, form, rng):
         plain = [] if form == "alone" else [f"{hour}:{minute:02}"]
@@ -133,14 +133,16 @@ ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX
 def _any_date(rng: random.Random) -> datetime.date:
     year = rng.choice([rng.randint(2000, 2027), rng.randint(1850, 2027)])
     day = datetime.date(year, 1, 1) + datetime.timedelta(days=rng.randrange(365))
-    return day.replace(day=1) if rng.random() < 0.06 else day  # 1er is French's exception
+    return day.replace(day=1) if rng.random() < 0.06 else day  # French has an exception, 1er
 
 
 def written_date(date: datetime.date, year: bool = False, weekday: str = "", numeric: bool = False) -> Value:
-    """A date in words; `weekday` is "in sentence" (am Montag, dem 3. Mai), "alone" (Montag, 3. Mai) or empty.
+    """Return a date with the month in words.
 
-    `numeric` is 14.03.2025 in German and 14/03/2025 in French. Such a date stands for 2025-03-14 in an English source;
-    an English target has the month in words, which nobody can mistake.
+    Args:
+        weekday: "in sentence" (am Montag, dem 3. Mai), "alone" (Montag, 3. Mai) or empty.
+        numeric: Write 14.03.2025 in German, 14/03/2025 in French, and 2025-03-14 or an unambiguous date in an English
+            source. An English target has the month in words, which is never ambiguous.
     """
 
     def write(language, form, rng):
@@ -152,10 +154,10 @@ def written_date(date: datetime.date, year: bool = False, weekday: str = "", num
                 return ways(rng, f"{date:%Y-%m-%d}", *([] if ambiguous else [f"{date:%m/%d/%Y}", f"{date:%d/%m/%Y}"]))
             th = f"{day}{english_suffix(day)}"
             end, plain = (f", {date.year}", f" {date.year}") if year else ("", "")
-            others = [f"{day} {month}{plain}", f"{month} {th}{end}", f"{th} {month}{plain}"]
+            unusual = [f"{day} {month}{plain}", f"{month} {th}{end}", f"{th} {month}{plain}"]
             if not weekday:
-                others.append(f"the {th} of {month}{plain}")
-            text = ways(rng, f"{month} {day}{end}", *others)
+                unusual.append(f"the {th} of {month}{plain}")
+            text = ways(rng, f"{month} {day}{end}", *unusual)
             return f"{name}, {text}" if weekday else text
         if language == "de":
             end = f" {date.year}" if year else ""
@@ -185,7 +187,7 @@ def _weekday_date(weekday: str) -> Draw:
 
 
 def weekday(number: int) -> Value:
-    """A day of the week; the form "every" is on Mondays, montags, le lundi."""
+    """Return a day of the week; the form "every" gives Mondays, montags, le lundi."""
 
     def write(language, form, rng):
         name = WEEKDAYS[language][number]
@@ -206,7 +208,7 @@ def _year(rng: random.Random) -> Value:
 
 
 def decade(tens: int, in_words: bool) -> Value:
-    """The 1990s, die 1990er Jahre, les années 1990; in words (only of the 20th century) nineties."""
+    """Return a decade: 1990s, 1990er Jahre, années 1990; in words, for the 20th century only, nineties."""
 
     def write(language, form, rng):
         year = 1900 + tens
@@ -216,7 +218,7 @@ def decade(tens: int, in_words: bool) -> Value:
             if in_words:
                 return f"{number_words(tens, 'de').capitalize()}erjahre"
             return ways(rng, f"{year}er Jahre", f"{year}er-Jahre")
-        # Not "quatre-vingts", as for a count.
+        # années quatre-vingt, without the s of the number.
         return f"années {number_words(tens, 'fr').removesuffix('s')}" if in_words else f"années {year}"
 
     return write
@@ -239,7 +241,7 @@ def _century(rng: random.Random) -> Value:
     return write
 
 
-# By the names of the slots in carriers.tsv.
+# Keys are the slots of carriers.tsv.
 TIMES: dict[str, Draw] = {
     "clock": clock,
     "day": _day,
