@@ -78,7 +78,7 @@ def inputs_of(features: Features) -> torch.Tensor:
     from vaswani_transformer.model.confidence_vaswani import log_odds
 
     n = len(features.spans)
-    return torch.stack([log_odds(features.log_probs), torch.full((n,), features.of_sentence), torch.ones(n)], dim=1)
+    return torch.stack([log_odds(features.log_probs), torch.full((n,), features.mean_log_prob), torch.ones(n)], dim=1)
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool]) -> tuple[float, list[dict[str, float]]]:
@@ -140,7 +140,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     from sacrebleu.metrics import CHRF
 
     from vaswani_transformer import translate_texts
-    from vaswani_transformer.model.confidence_vaswani import features_of, mean_confidence
+    from vaswani_transformer.model.confidence_vaswani import mean_confidence, word_features
 
     from .evaluate import load
 
@@ -150,7 +150,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     seen = {}
     for name, pairs in sets.items():
         translations = translate_texts(model, tokenizer, [source for source, _ in pairs], **settings)
-        features = features_of(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
+        features = word_features(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
         right = [is_right(t, reference) for t, (_, reference) in zip(translations, pairs, strict=True)]
         seen[name] = list(zip(translations, features, right, pairs, strict=True))
     odd = [of for rows in seen.values() for of in rows[1::2]]
@@ -159,7 +159,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     for name, rows in seen.items():
         of_words, right_words, of_sentences, quality = [], [], [], []
         for translation, features, right, (_, reference) in rows[::2]:
-            confidence = calibration.of_words(features).tolist()
+            confidence = calibration.probabilities(features).tolist()
             of_words += confidence
             right_words += right
             of_sentences.append(mean_confidence(list(zip(features.spans, confidence, strict=True))))

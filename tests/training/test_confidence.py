@@ -22,10 +22,10 @@ def test_the_regression_finds_what_the_labels_were_drawn_by():
     features = [
         Features([(i, i + 1) for i in range(10)], -3 * torch.rand(10), float(-2 * torch.rand(1))) for _ in range(2000)
     ]
-    right = [(torch.rand(10) < true.of_words(of)).tolist() for of in features]
+    right = [(torch.rand(10) < true.probabilities(of)).tolist() for of in features]
     found = measuring.calibrate(features, right)
     assert found == pytest.approx(true, abs=0.1)
-    values = [x for of in features for x in found.of_words(of).tolist()]
+    values = [x for of in features for x in found.probabilities(of).tolist()]
     error, bins = measuring.reliability(values, [x for of in right for x in of])
     assert error < 0.02
     assert sum(of["words"] for of in bins) == 20_000

@@ -18,6 +18,7 @@ from transformers import AutoModelForSeq2SeqLM, Pipeline, PreTrainedModel, PreTr
 
 from .alignment_vaswani import AlignmentHead, align
 from .confidence_vaswani import Calibration, confidences, mean_confidence
+from .forced_vaswani import forced_log_probs
 from .generation_vaswani import VaswaniGenerationMixin, length_penalty
 from .glossary_vaswani import Glossary
 from .int8_vaswani import is_int8, quantize
@@ -264,7 +265,7 @@ class TranslationPipeline(Pipeline):
         tries_again: bool | None,
     ) -> LongTexts:
         is_plain = not asked.get("do_sample") and not asked.keys() & OWN_SEARCH
-        calibration = Calibration.of(self.model) if return_confidence or min_confidence is not None else None
+        calibration = Calibration.from_model(self.model) if return_confidence or min_confidence is not None else None
         limits = [self.tokenizer.model_max_length, getattr(self.model.config, "longest_sequence", None)]
         own = [self.text_record.max_length, *(limit for limit in limits if limit is not None), MAX_SENTENCE_TOKENS]
         return LongTexts(
@@ -318,7 +319,7 @@ class TranslationPipeline(Pipeline):
         if shortlist is not None:
             generate_kwargs["shortlist"] = self.own_shortlist if shortlist is True else shortlist or None
         if return_alignments:
-            AlignmentHead.of(self.model)  # before anything is translated
+            AlignmentHead.from_model(self.model)  # before anything is translated
         return (
             given(truncation=truncation, keep_text=return_alignments),
             given(return_scores=return_scores) | generate_kwargs,
@@ -445,13 +446,10 @@ class TranslationPipeline(Pipeline):
 
     def _log_probs(self, inputs: dict[str, torch.Tensor], sequences: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Sources [B, S] and sequences [B * n, 1 + T] -> log P and length of each, [B * n]."""
-        pad_token_id = self.tokenizer.pad_token_id
         n = len(sequences) // len(inputs["input_ids"])
         inputs = {name: x.repeat_interleave(n, dim=0) for name, x in inputs.items()}
-        logits = self.model(**inputs, decoder_input_ids=sequences[:, :-1], use_cache=False).logits.float()
-        targets = sequences[:, 1:]
-        produced = targets != pad_token_id
-        log_probs = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(dim=-1)
+        produced = sequences[:, 1:] != self.tokenizer.pad_token_id
+        log_probs = forced_log_probs(self.model, inputs, sequences)
         return log_probs.masked_fill(~produced, 0.0).sum(dim=-1), produced.sum(dim=-1)
 
     def postprocess(
