@@ -114,6 +114,14 @@ def test_a_checkpoint_without_a_head_is_refused_before_it_translates(pipeline, e
         pipeline(SENTENCES, return_alignments=True)
 
 
+def test_the_pipeline_can_align_if_its_checkpoint_names_a_head(pipeline):
+    assert pipeline.can_align
+    pipeline.model.generation_config.alignment_head = None
+    assert not pipeline.can_align
+    del pipeline.model.generation_config.alignment_head
+    assert not pipeline.can_align
+
+
 def test_the_head_is_saved_and_loaded_with_the_checkpoint(pipeline, tmp_path):
     pipeline.save_pretrained(tmp_path)
     assert AlignmentHead.from_model(load(tmp_path)[0]) == AlignmentHead(**HEAD)
