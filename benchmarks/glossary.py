@@ -20,7 +20,7 @@ from vaswani_transformer import TranslationPipeline, catalogue, load
 from vaswani_transformer.model.alignment_vaswani import align, words
 from vaswani_transformer.model.glossary_vaswani import Glossary
 from vaswani_transformer.model.spans_vaswani import Replaced
-from vaswani_transformer.model.texts_vaswani import LongTexts, Sentence
+from vaswani_transformer.model.texts_vaswani import LongTexts, Sentence, TextSettings
 from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, parser_for_test_sets, ratios, write_results
@@ -67,7 +67,9 @@ def main(arguments: list[str] | None = None):
                 (pair, pair_terms) for pair, pair_terms in zip(pairs, terms, strict=True) if len(pair_terms) == number
             ]
             with_terms = [
-                LongTexts(tokenizer, pipeline.translate, glossary=Glossary(pair_terms)).sentence(source)
+                LongTexts(tokenizer, pipeline.translate, TextSettings(glossary=Glossary(pair_terms))).as_sentence(
+                    source
+                )
                 for (source, _), pair_terms in chosen
             ]
             sentences = {
@@ -75,7 +77,7 @@ def main(arguments: list[str] | None = None):
                 "required": [s._replace(replaced=Replaced(s.text)) for s in with_terms],
                 "glossary": with_terms,
             }
-            functions = {kind: partial(pipeline._translate_sentences, texts) for kind, texts in sentences.items()}
+            functions = {kind: partial(pipeline.translate_sentences, texts) for kind, texts in sentences.items()}
             seconds = in_turns(functions, options.rounds)
             result = {"set": name, "terms in a sentence": number, "sentences": len(chosen)}
             for kind, function in functions.items():

@@ -14,7 +14,7 @@ import torch
 from sacrebleu.metrics import BLEU, CHRF
 
 from vaswani_transformer import TranslationPipeline, catalogue, load
-from vaswani_transformer.model.checks_vaswani import problems
+from vaswani_transformer.model.checks_vaswani import find_problems
 from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import in_turns, parser_for_test_sets, ratios, write_results
@@ -51,9 +51,9 @@ def main(arguments: list[str] | None = None):
         plain = [records[0]["translation_text"] for records in functions["plain"]()]
         whole = functions["texts"]()
         outputs = {"plain": joined(plain), "texts": [records[0]["translation_text"] for records in whole]}
-        wrong = sum(bool(problems(*pair)) for pair in zip(sources, plain, strict=True))
+        wrong = sum(bool(find_problems(*pair)) for pair in zip(sources, plain, strict=True))
         pairs = zip(*read_pairs(Path(file), options.columns, None), strict=True)
-        by_people = [bool(problems(*pair)) for pair in pairs]
+        by_people = [bool(find_problems(*pair)) for pair in pairs]
         result = {"set": name, "pairs": len(by_people), "references that look wrong": sum(by_people)}
         result |= {"lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
         result["texts with warnings"] = sum("warnings" in records[0] for records in whole)

@@ -33,7 +33,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path
 from vaswani_transformer.loading import load
-from vaswani_transformer.model.alignment_vaswani import WHEN, by_word, words
+from vaswani_transformer.model.alignment_vaswani import WHEN, words
+from vaswani_transformer.model.forced_vaswani import word_mask
 
 from . import figures
 from .heads import CHECKPOINTS as TEXT_CHECKPOINTS
@@ -112,8 +113,8 @@ def links_of_heads(
     for pair in pairs:
         inputs = tokenizer([pair.source], return_tensors="pt", return_offsets_mapping=True)
         outputs = tokenizer(text_target=[pair.target], return_tensors="pt", return_offsets_mapping=True)
-        source_words = by_word(inputs.pop("offset_mapping")[0].tolist(), words(pair.source))  # [words, S]
-        target_words = by_word(outputs["offset_mapping"][0].tolist(), words(pair.target))  # [words, T]
+        source_words = word_mask(inputs.pop("offset_mapping")[0].tolist(), words(pair.source))  # [words, S]
+        target_words = word_mask(outputs["offset_mapping"][0].tolist(), words(pair.target))  # [words, T]
         ids = torch.cat(
             [model.prepare_decoder_input_ids_from_labels(outputs["input_ids"]), outputs["input_ids"][:, -1:]], 1
         )

@@ -80,7 +80,7 @@ def regression_inputs(features: Features) -> torch.Tensor:
     from vaswani_transformer.model.confidence_vaswani import log_odds
 
     n = len(features.spans)
-    return torch.stack([log_odds(features.log_probs), torch.full((n,), features.of_sentence), torch.ones(n)], dim=1)
+    return torch.stack([log_odds(features.log_probs), torch.full((n,), features.mean_log_prob), torch.ones(n)], dim=1)
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool]) -> tuple[float, list[dict[str, float]]]:
@@ -139,7 +139,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     from sacrebleu.metrics import CHRF
 
     from vaswani_transformer import translate_texts
-    from vaswani_transformer.model.confidence_vaswani import features_of, mean_confidence
+    from vaswani_transformer.model.confidence_vaswani import mean_confidence, word_features
 
     model, tokenizer = load(folder, "cpu")
     model.eval()
@@ -147,7 +147,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     rows_by_set = {}
     for name, pairs in sets.items():
         translations = translate_texts(model, tokenizer, [source for source, _ in pairs], **settings)
-        features = features_of(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
+        features = word_features(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
         right = [is_right(t, reference) for t, (_, reference) in zip(translations, pairs, strict=True)]
         rows_by_set[name] = list(zip(translations, features, right, pairs, strict=True))
     fitted = [row for rows in rows_by_set.values() for row in rows[1::2]]
@@ -156,7 +156,7 @@ def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tupl
     for name, rows in rows_by_set.items():
         word_confidences, word_marks, sentence_confidences, quality = [], [], [], []
         for translation, features, right, (_, reference) in rows[::2]:
-            confidence = calibration.of_words(features).tolist()
+            confidence = calibration.probabilities(features).tolist()
             word_confidences += confidence
             word_marks += right
             sentence_confidences.append(mean_confidence(list(zip(features.spans, confidence, strict=True))))

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import stop, whole_number
 
@@ -33,34 +31,19 @@ def log_likelihoods(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], batch_size: int = 32
 ) -> list[tuple[float, int]]:
     """Return (log p(target | source) in nats, target tokens) of each pair, without label smoothing or dropout."""
-    import torch
+    from vaswani_transformer.model.forced_vaswani import PairBatch, forced_log_probs, map_pairs
 
-    from .batches import pad
+    def likelihoods(batch: PairBatch) -> list[tuple[float, int]]:
+        log_probs = forced_log_probs(model, batch.inputs, batch.target_ids)  # [B, T]
+        rows = zip(log_probs, batch.target_lengths, strict=True)
+        return [(row[:length].sum().item(), length) for row, length in rows]
 
-    sources = tokenizer([source for source, _ in pairs], verbose=False)["input_ids"] if pairs else []
-    targets = tokenizer(text_target=[target for _, target in pairs], verbose=False)["input_ids"] if pairs else []
-    order = sorted(range(len(pairs)), key=lambda i: len(targets[i]))
-    likelihoods: list[tuple[float, int]] = [(0.0, 0)] * len(pairs)
     was_training = model.training
     model.eval()
     try:
-        for start in range(0, len(order), batch_size):
-            indices = order[start : start + batch_size]
-            inputs = pad([np.array(sources[i]) for i in indices], model.config.pad_token_id).to(model.device)
-            labels = pad([np.array(targets[i]) for i in indices], -100).to(model.device)
-            mask = pad([np.ones(len(sources[i])) for i in indices], 0).to(model.device)
-            # The model gets no labels, since its loss is one figure for the batch.
-            decoder_inputs = model.prepare_decoder_input_ids_from_labels(labels)
-            with torch.no_grad():
-                output = model(input_ids=inputs, attention_mask=mask, decoder_input_ids=decoder_inputs)
-            logits = output.logits  # [B, T, V]
-            losses = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="none")
-            totals = -losses.view(labels.shape).sum(dim=1)  # [B]; positions without a label add nothing
-            for i, total in zip(indices, totals.tolist(), strict=True):
-                likelihoods[i] = total, len(targets[i])
+        return map_pairs(likelihoods, model, tokenizer, pairs, batch_size)
     finally:
         model.train(was_training)
-    return likelihoods
 
 
 def main(arguments: list[str] | None = None):

@@ -9,6 +9,7 @@ import torch
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.model.forced_vaswani import forced_logits
 from vaswani_transformer.model.generation_vaswani import length_penalty
 
 
@@ -84,13 +85,12 @@ def is_tie(
     return bool((scores[ours[first]] - scores[original[first]]).abs() <= ROUNDING)
 
 
-@torch.no_grad()
 def log_probs(
     model: VaswaniForConditionalGeneration, source: Mapping[str, torch.Tensor], target: list[int]
 ) -> torch.Tensor:
     """The log-probabilities [T, V] of all tokens at each position of `target`."""
-    inputs = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]])
-    return model(**source, decoder_input_ids=inputs, use_cache=False).logits[0].float().log_softmax(dim=-1)
+    target_ids = torch.tensor([[model.config.decoder_start_token_id, *target]])
+    return forced_logits(model, source, target_ids)[0].log_softmax(dim=-1)
 
 
 def without_end(ids: list[int], model: VaswaniForConditionalGeneration) -> list[int]:

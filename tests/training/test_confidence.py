@@ -23,10 +23,10 @@ def test_the_regression_finds_what_the_labels_were_drawn_by():
     features = [
         Features([(i, i + 1) for i in range(10)], -3 * torch.rand(10), float(-2 * torch.rand(1))) for _ in range(2000)
     ]
-    right = [(torch.rand(10) < true.of_words(sentence)).tolist() for sentence in features]
+    right = [(torch.rand(10) < true.probabilities(sentence)).tolist() for sentence in features]
     calibration = measuring.calibrate(features, right)
     assert calibration == pytest.approx(true, abs=0.1)
-    values = [value for sentence in features for value in calibration.of_words(sentence).tolist()]
+    values = [value for sentence in features for value in calibration.probabilities(sentence).tolist()]
     error, bins = measuring.reliability(values, [mark for marks in right for mark in marks])
     assert error < 0.02
     assert sum(row["words"] for row in bins) == 20_000

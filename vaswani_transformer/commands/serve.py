@@ -172,7 +172,7 @@ def load_pipelines(
     pipelines: dict[tuple[str, str], Any] = {}
     for place, source, target in sources:
         pipeline = load_pipeline(place, *model)
-        record = pipeline.text_record
+        record = pipeline.training_texts
         source, target = source or record.source_language, target or record.target_language
         if not source or not target:
             raise Failure(f"{place} does not say which languages it is for. Say it: --checkpoint en-de={place}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..model.spans_vaswani import Span, shortened, words
 from .inline import Node, carried_over, flat, has_markup, text_of
@@ -12,18 +12,31 @@ class DocumentError(ValueError):
     """A file is not what its name says, or cannot be translated; the message says why."""
 
 
+class TextPipeline(Protocol):
+    """What a `DocumentTranslator` needs of a pipeline; `TranslationPipeline` has it."""
+
+    @property
+    def can_align(self) -> bool:
+        """Whether `return_alignments` can be asked for."""
+
+    def translate(
+        self, texts: Sequence[str], batch_size: int | None, progress: Callable[[int], object] | None, **settings: Any
+    ) -> list[list[dict[str, Any]]]:
+        """Return the translations of each text, best first."""
+
+
 @dataclass
 class DocumentTranslator:
     """Translates the texts of documents, and keeps what is to be said of them.
 
     Args:
-        pipeline: A `TranslationPipeline`.
+        pipeline: A `TranslationPipeline`, or another `TextPipeline`.
         target_language: Such as "de", for formats that name it.
         settings: Arguments of the pipeline's calls.
         progress: Called with the number of texts just translated.
     """
 
-    pipeline: Any
+    pipeline: TextPipeline
     target_language: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     progress: Callable[[int], object] | None = None
@@ -38,11 +51,10 @@ class DocumentTranslator:
         lines = [flat(nodes) for nodes in segments]
         translated: list[list[Node]] = [[] for _ in segments]
         warnings: list[list[str]] = [[] for _ in segments]
-        aligns = getattr(self.pipeline.model.generation_config, "alignment_head", None) is not None
         for marked in (False, True):
             chosen = [i for i, nodes in enumerate(segments) if has_markup(nodes) == marked]
             texts = [lines[i].text for i in chosen]
-            for i, record in zip(chosen, self.records(texts, marked and aligns), strict=True):
+            for i, record in zip(chosen, self.records(texts, marked and self.pipeline.can_align), strict=True):
                 text, warnings[i] = record["translation_text"], record.get("warnings", [])
                 pairs = (record.get("alignments") or in_proportion(lines[i].text, text)) if marked else []
                 translated[i] = carried_over(lines[i], text, pairs) if marked else [text]

@@ -11,9 +11,10 @@ from typing import Any
 import sacrebleu
 import torch
 
-from ..inspection.heads import Ablation, Head, ablate_heads, check_heads, head_names, log_probs_of
+from ..inspection.heads import Ablation, Head, ablate_heads, check_heads, head_names
 from ..inspection.inspection import Inspection, inspect_translation
 from ..model.beam_search_vaswani import length_penalty
+from ..model.forced_vaswani import forced_log_probs
 from .checkpoints import LoadedCheckpoint
 from .responses import run_response, source_limit
 
@@ -251,7 +252,8 @@ def beyond_response(checkpoint: LoadedCheckpoint, run: Inspection) -> dict[str, 
             break
         if copies > 1 and length > MAX_REPEATED_TOKENS:
             break
-        log_probs = log_probs_of(model, source.to(model.device), target.to(model.device))[0].tolist()
+        inputs = {"input_ids": source.to(model.device)}
+        log_probs = forced_log_probs(model, inputs, target.to(model.device))[0].tolist()
         response["points"] += [
             {"copies": copies, "position": position, "log_prob": value} for position, value in enumerate(log_probs)
         ]

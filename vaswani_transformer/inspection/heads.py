@@ -19,6 +19,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..model.beam_search_vaswani import BeamSearch
+from ..model.forced_vaswani import forced_log_probs
 from ..model.generation_vaswani import VaswaniBeamOutput
 from ..model.modeling_vaswani import VaswaniAttention
 
@@ -147,7 +148,7 @@ def ablate_heads(
         batch = heads[start : start + batch_size]
         sources, targets = source_ids.expand(len(batch), -1), target_ids.expand(len(batch), -1)
         with scaled_heads(twin, one_off_in_each_row(twin, batch)):
-            log_probs = log_probs_of(twin, sources, targets).sum(dim=-1).tolist()
+            log_probs = forced_log_probs(twin, {"input_ids": sources}, targets).sum(dim=-1).tolist()
             found = search(twin, sources, num_beams, alpha, max_time)
         for row, head in enumerate(batch):
             ids = found.sequences[row]
@@ -168,13 +169,6 @@ def one_off_in_each_row(model: PreTrainedModel, heads: Sequence[Head | None]) ->
 
 
 # Running the model ---------------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def log_probs_of(model: PreTrainedModel, source_ids: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
-    """Sources [B, S] and targets [B, 1 + T] -> the log-probability of each target token, [B, T]."""
-    logits = model(input_ids=source_ids, decoder_input_ids=target_ids[:, :-1], use_cache=False).logits.float()
-    return logits.gather(-1, target_ids[:, 1:, None]).squeeze(-1) - logits.logsumexp(dim=-1)
 
 
 def search(

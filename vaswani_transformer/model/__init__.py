@@ -33,12 +33,14 @@ Fast on a CPU:
 
 Texts:
 
-    pipeline_translation.py    `pipeline("translation")`
-    texts_vaswani.py           texts of any length, translated sentence by sentence and checked
+    pipeline_translation.py    `pipeline("translation")`: options, texts, planned batches
+    hooks_vaswani.py           one batch of sentences: preprocess, forward, postprocess
+    texts_vaswani.py           texts of any length, translated sentence by sentence, checked and reassembled
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
     checks_vaswani.py          signs that a translation is wrong
     glossary_vaswani.py        words that must be translated in a given way
+    forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which
     confidence_vaswani.py      how likely each word is right
 """

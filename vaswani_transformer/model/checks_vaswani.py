@@ -1,10 +1,14 @@
-"""What a translation must keep, and signs by which a poor one is known without understanding it."""
+"""What a translation must keep, and signs of a bad translation that can be checked without understanding it.
+
+translate-toolkit's `filters.checks` do not serve here: they are under the GPL, this file travels to repositories on the
+Hub, and they report failed checks, not the numbers and items that a retry must produce.
+"""
 
 import re
 from collections import Counter
 
 
-# What is copied, not translated: it means the same in every language, or something to a program.
+# Items that are copied, not translated: they mean the same in every language, or something to a program.
 KEPT_ITEM = re.compile(
     r"""
       (?:\b[A-Za-z][A-Za-z\d+.-]*://|\bmailto:)[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
@@ -31,9 +35,9 @@ KEPT_ITEM = re.compile(
     """,
     re.VERBOSE,
 )
-NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")  # with its thousands; decimals are another
+NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")  # with its thousands; decimals count as another number
 WRITTEN_NUMBER = re.compile(r"\d+(?:[.,:/'’]\d+)*")
-UNIT = "mm|cm|km|m|mg|kg|g|ml|cl|l|kW|W|V|Hz|kHz|MHz|GHz|°C|°F|%"  # written alike in every language
+UNIT = "mm|cm|km|m|mg|kg|g|ml|cl|l|kW|W|V|Hz|kHz|MHz|GHz|°C|°F|%"  # spelled the same in every language
 MEASURE = re.compile(rf"(?<![$£€\w.,])(\d+(?:[.,]\d+)*)[ \u00a0\u202f-]?({UNIT})(?![\w%])")
 WORDS_FOR_UNITS = {
     "%": "p(?:er cent|our cent|ercent|rozent)",
@@ -43,113 +47,122 @@ WORDS_FOR_UNITS = {
 }
 OTHER_DECIMALS = str.maketrans(".,", ",.")
 CLOCK = re.compile(r"\d\s*[ap]\.?m\b|\bo['’]clock\b|\bUhr\b|\d\s*h(?:eures?)?\b", re.IGNORECASE)
-SPELLED = 12  # numbers up to here may be written as words
-MOST_TIMES_LONGER, MARGIN = 2.5, 40  # characters; longer or shorter than that no translation is
-MOST_IN_A_ROW = 3  # times that the same words or letters stand one after the other
+MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words
+# A text may have 2.5 times as many characters as its translation, and 40 more, and the reverse.
+MAX_LENGTH_RATIO, LENGTH_MARGIN = 2.5, 40
+MAX_REPETITIONS = 3  # of the same words or letters in a row
+MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
 
 def kept_items(text: str) -> list[str]:
-    """URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
+    """Return the URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
     return [match[0] for match in KEPT_ITEM.finditer(text)]
 
 
 def outside_kept_items(text: str) -> str:
+    """Return the text with a space instead of each item to keep."""
     return KEPT_ITEM.sub(" ", text)
 
 
-def problems(source: str, translation: str) -> list[str]:
-    """What looks wrong with a translation, in words, the more the worse; nothing where all looks well."""
-    found = []
+def find_problems(source: str, translation: str) -> list[str]:
+    """Describe what looks wrong with a translation: a longer list is worse, an empty one is good."""
     if not any(character.isalnum() for character in translation):
-        return ["it is empty"]
-    if len(translation) > MOST_TIMES_LONGER * len(source) + MARGIN:
-        found.append("it is much longer than the source")
-    if len(source) > MOST_TIMES_LONGER * len(translation) + MARGIN:
-        found.append("it is much shorter than the source")
-    if times_in_a_row(translation) > max(MOST_IN_A_ROW, times_in_a_row(source)):
-        found.append("it repeats itself")
-    found += [f"it lacks {item}" for item in missing_items(source, translation)]
+        return ["the translation is empty"]
+    problems = []
+    if len(translation) > MAX_LENGTH_RATIO * len(source) + LENGTH_MARGIN:
+        problems.append("the translation is much longer than the source")
+    if len(source) > MAX_LENGTH_RATIO * len(translation) + LENGTH_MARGIN:
+        problems.append("the translation is much shorter than the source")
+    if count_repetitions(translation) > max(MAX_REPETITIONS, count_repetitions(source)):
+        problems.append("the translation repeats itself")
+    problems += [f"{item} is missing" for item in missing_items(source, translation)]
     if numbers := differing_numbers(source, translation):
-        found.append(f"numbers differ: {', '.join(numbers)}")
+        problems.append(f"numbers differ: {', '.join(numbers)}")
     else:
-        found += [f"it lacks {measure}" for measure in missing_measures(source, translation)]
+        problems += [f"{measure} is missing" for measure in missing_measures(source, translation)]
     if "\ufffd" in translation and "\ufffd" not in source:
-        found.append("a character is broken")
-    return found
+        problems.append("a character is broken (U+FFFD)")
+    return problems
 
 
-def must_hold(source: str, translation: str) -> list[tuple[str, ...]]:
-    """What a better translation than this one must hold, each in one of several forms.
+def required_forms(source: str, translation: str) -> list[tuple[str, ...]]:
+    """Return the texts that a better translation must contain, each as a tuple of accepted forms.
 
-    That is the numbers and measures that this one lacks, and what it has kept of them and of items that are words.
+    These are the numbers and measures that `translation` does not have, and the numbers, measures and word-like items
+    that it has, so that the better translation does not lose them.
     """
     text = outside_kept_items(source)
     numbers, measures = WRITTEN_NUMBER.findall(text), [match[0] for match in MEASURE.finditer(text)]
     missing = missing_numbers(source, translation) + missing_measures(source, translation)
-    kept = [one for one in (*kept_items(source), *measures, *numbers) if one in translation]
-    words = [one for one in dict.fromkeys(missing + kept) if re.fullmatch(r"\w.*\w|\d", one)]
-    alone = [one for one in words if one not in numbers or not any(one in measure for measure in measures)]
-    return [(one, one.translate(OTHER_DECIMALS)) if one in measures else (one,) for one in alone]
+    preserved = [item for item in (*kept_items(source), *measures, *numbers) if item in translation]
+    required = []
+    for item in dict.fromkeys(missing + preserved):
+        is_word = re.fullmatch(r"\w.*\w|\d", item)
+        is_part_of_measure = item in numbers and any(item in measure for measure in measures)
+        if is_word and not is_part_of_measure:
+            required.append((item, item.translate(OTHER_DECIMALS)) if item in measures else (item,))
+    return required
 
 
 def missing_numbers(source: str, translation: str) -> list[str]:
-    """The numbers that the translation lacks, as the source writes them."""
+    """Return the numbers that the translation does not have, as the source writes them."""
     differing = differing_numbers(source, translation)
     written = WRITTEN_NUMBER.findall(outside_kept_items(source))
     return [n for n in written if n not in translation and any(digits(x) in differing for x in NUMBER.findall(n))]
 
 
 def missing_measures(source: str, translation: str) -> list[str]:
-    """The numbers with a unit, as the source writes them, of which the translation has another unit or none."""
+    """Return the numbers with a unit, as the source writes them, that have another unit or none in the translation."""
     missing = []
     for match in MEASURE.finditer(outside_kept_items(source)):
         number, unit = match.groups()
-        as_word = WORDS_FOR_UNITS.get(unit, rf"{re.escape(unit[0])}\w{{3}}")  # Milligramm; others begin otherwise
-        followed = rf"[ \u00a0\u202f-]?(?:{re.escape(unit)}(?![A-Za-z])|(?i:{as_word}))"
+        # Most units become words with the same first letter: mg, Milligramm.
+        unit_word = WORDS_FOR_UNITS.get(unit, rf"{re.escape(unit[0])}\w{{3}}")
+        unit_after = rf"[ \u00a0\u202f-]?(?:{re.escape(unit)}(?![A-Za-z])|(?i:{unit_word}))"
         written = re.sub("[.,]", "[.,'’ \u00a0\u202f]?", number)
-        is_word = int(digits(number)) <= SPELLED and not re.search(rf"(?<!\d){written}(?!\d)", translation)
-        if not is_word and not re.search(rf"(?<!\d){written}{followed}", translation):
+        has_number = re.search(rf"(?<!\d){written}(?!\d)", translation)
+        is_spelled_out = int(digits(number)) <= MAX_SPELLED_OUT and not has_number
+        if not is_spelled_out and not re.search(rf"(?<!\d){written}{unit_after}", translation):
             missing.append(match[0])
     return missing
 
 
 def missing_items(source: str, translation: str) -> list[str]:
-    """The items to keep that the translation does not have as often as the source."""
+    """Return the items to keep that occur less often in the translation than in the source."""
     items = Counter(kept_items(source))
     return [item for item, count in items.items() if translation.count(item) < count]
 
 
 def differing_numbers(source: str, translation: str) -> list[str]:
-    """The numbers of the source that the translation lacks, or else those that it has made up.
+    """Return the digits of numbers that are missing in the translation or that only the translation has.
 
-    A small one may become a word, and words one, so that it is missed only where another stands in its place. Times of
-    the day are written differently in each language, and are not compared.
+    Small numbers may become words, and words may become small numbers. They count only if one is missing and the
+    translation has another one instead. Times of the day are not compared: every language writes them in its own way.
     """
     if CLOCK.search(source) or CLOCK.search(translation):
         return []
-    of_source, of_translation = (
-        Counter(map(digits, NUMBER.findall(outside_kept_items(x)))) for x in (source, translation)
+    source_numbers, translation_numbers = (
+        Counter(map(digits, NUMBER.findall(outside_kept_items(text)))) for text in (source, translation)
     )
-    missing, extra = of_source - of_translation, of_translation - of_source
-    is_small = {number: int(number) <= SPELLED for number in missing | extra}
-    strict = [number for number in (*missing, *extra) if not is_small[number]]
-    return strict or (sorted(missing) if missing and extra else [])
+    missing, extra = source_numbers - translation_numbers, translation_numbers - source_numbers
+    large = [number for number in (*missing, *extra) if int(number) > MAX_SPELLED_OUT]
+    return large or (sorted(missing) if missing and extra else [])
 
 
 def digits(number: str) -> str:
-    """Without what separates thousands, which languages write differently."""
+    """Return the digits of a number, without separators and leading zeros."""
     return re.sub(r"\D", "", number).lstrip("0") or "0"
 
 
-def times_in_a_row(text: str) -> int:
-    """How often one to eight words, or a few letters in a long word, stand one after the other at most."""
+def count_repetitions(text: str) -> int:
+    """Return how many times in a row the same words, or the same letters inside a word, occur at most."""
     words = text.lower().split()
-    most = 1
-    for length in range(1, min(8, len(words) // 2) + 1):
-        run = 0
+    highest = 1
+    for length in range(1, min(MAX_REPEATED_WORDS, len(words) // 2) + 1):
+        repeated = 0  # words in a row that equal the word `length` places before
         for i in range(length, len(words)):
-            run = run + 1 if words[i] == words[i - length] else 0
-            most = max(most, run // length + 1)
+            repeated = repeated + 1 if words[i] == words[i - length] else 0
+            highest = max(highest, repeated // length + 1)
     for match in re.finditer(r"([^\W\d]{2,8}?)\1{3,}", text.lower()):
-        most = max(most, len(match[0]) // len(match[1]))
-    return most
+        highest = max(highest, len(match[0]) // len(match[1]))
+    return highest

@@ -1,7 +1,7 @@
-"""Texts of any length as sentences to translate, and what stays as it is between them.
+"""Cuts texts into sentences to translate and the parts between them that stay unchanged.
 
-Sentences are found by sentencex; without it (`pip install sentencex`) a line counts as one. Line ends, indents, bullets
-and spacing stay, and so does what has no words: numbers, URLs, placeholders, symbols, emoji.
+sentencex finds the sentences; if it is not installed, each line counts as one sentence. Line ends, indents, bullets and
+spacing stay unchanged, and so does text without words: numbers, URLs, placeholders, symbols, emoji.
 """
 
 import re
@@ -15,102 +15,107 @@ from .checks_vaswani import outside_kept_items
 
 try:
     from sentencex import segment
-except ImportError:  # a checkpoint's code from the Hub may be used without it
+except ImportError:  # code that was loaded from the Hub also runs without it
     segment = None
 
 logger = logging.get_logger(__name__)
 LINE_END = re.compile(r"(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-# What may stand before the first sentence of a line: quotation marks of e-mail, bullets, "a)", "12)", "(iv)".
+# Marks before the first sentence of a line: quotation marks of e-mail, bullets, "a)", "12)", "(iv)".
 MARKER = re.compile(r"\s*(?:(?:[-*+•‣▪◦·–—>#]+|\(?(?:\d{1,3}|[a-z]|[ivx]{1,4})\))\s+)*")
-NUMBER = re.compile(r"\d{1,3}\.\s+")  # in German, an ordinal
-# Ends of sentences that are none, which sentencex takes for some: "M. Dupont", "art. 3".
+NUMBER = re.compile(r"\d{1,3}\.\s+")  # "1. "; in German it may be an ordinal
+# Abbreviations that sentencex mistakes for sentence ends: "M. Dupont", "art. 3".
 ABBREVIATIONS = {
     "fr": "M MM Mme Mmes Mlle Mlles Me Dr Pr St Ste art al chap éd env ex fig p pp vol tél av apr cf",
     "en": "vs fig figs eq sec ch p pp al ed eds approx est",
     "de": "Abs Art Nr Bd Abb Tab Kap Hrsg ca bzw vgl",
 }
-LONGEST_WORD = 200  # characters; what is longer is no word of any language
-# Where a sentence that is too long is split, best first.
+MAX_WORD_LENGTH = 200  # characters; longer ones are data, not words of a language
+# Where to split a sentence that is too long, the best places first.
 BREAKS = [re.compile(pattern) for pattern in (r"(?<=;)\s+", r"(?<=:)\s+|\s+(?=[–—(])", r"(?<=,)\s+", r"\s+")]
 
 
 class Part(NamedTuple):
-    """A sentence to translate, or what stands between two."""
+    """A sentence to translate, or text between sentences that stays unchanged."""
 
     text: str
     is_sentence: bool
 
 
 def parts(text: str, language: str | None = None) -> list[Part]:
-    """A text cut into sentences and what stays as it is; put together they are the text again."""
-    found = []
+    """Cut a text into sentences and the parts between them; joined, they are the text again.
+
+    `language`, such as "en", selects the rules for sentence ends; English ones by default.
+    """
+    pieces = []
     for i, line in enumerate(LINE_END.split(text)):
-        found += [Part(line, False)] if i % 2 else of_line(line, language)
-    return [part for part in found if part.text]
+        is_line_end = i % 2 == 1
+        pieces += [Part(line, False)] if is_line_end else line_parts(line, language)
+    return [part for part in pieces if part.text]
 
 
-def of_line(line: str, language: str | None = None) -> list[Part]:
+def line_parts(line: str, language: str | None = None) -> list[Part]:
+    """Cut a line into its mark (a bullet, a number), its sentences and the spaces between them."""
     start = MARKER.match(line).end()
     if language != "de" and (number := NUMBER.match(line, start)):
         start = number.end()
-    found = [Part(line[:start], False)]
+    pieces = [Part(line[:start], False)]
     for sentence in sentences(line[start:], language):
-        found += bare(sentence)
-    return found
+        pieces += strip_spaces(sentence)
+    return pieces
 
 
-def bare(text: str) -> list[Part]:
-    """A sentence without the space around it, and that space."""
+def strip_spaces(text: str) -> list[Part]:
+    """Separate a sentence from the spaces around it."""
     sentence = text.strip()
     before, _, after = text.partition(sentence) if sentence else (text, "", "")
-    parts_of_it = Part(before, False), Part(sentence, has_words(sentence)), Part(after, False)
-    return [part for part in parts_of_it if part.text]
+    pieces = Part(before, False), Part(sentence, has_words(sentence)), Part(after, False)
+    return [part for part in pieces if part.text]
 
 
 def sentences(line: str, language: str | None = None) -> list[str]:
-    """The sentences of a line, each with the space after it."""
+    """Return the sentences of a line, each with the spaces after it."""
     if segment is None:
         logger.warning_once("Texts are split at line ends only. To split them into sentences: pip install sentencex")
     if segment is None or not line.strip():
         return [line]
-    cut = segment(language or "en", line)
-    if "".join(cut) != line:
+    segments = segment(language or "en", line)
+    if "".join(segments) != line:  # text would be lost
         return [line]
-    whole: list[str] = []
-    for sentence in cut:
-        if whole and is_open(whole[-1], language):
-            whole[-1] += sentence
+    complete: list[str] = []
+    for sentence in segments:
+        if complete and is_open(complete[-1], language):
+            complete[-1] += sentence
         else:
-            whole.append(sentence)
-    return whole
+            complete.append(sentence)
+    return complete
 
 
 def is_open(sentence: str, language: str | None) -> bool:
-    """Whether what ends here is not a sentence but an abbreviation, a lone number, or spacing."""
-    last = re.search(r"(?:^|[\s(«\"'’])(\w+)\.\s*$", sentence)
-    if last is None:
+    """Return whether this is only the start of a sentence: it ends with an abbreviation or an initial, or is blank."""
+    ending = re.search(r"(?:^|[\s(«\"'’])(\w+)\.\s*$", sentence)
+    if ending is None:
         return not sentence.strip()
-    word = last[1]
+    word = ending[1]
     return (len(word) == 1 and word.isupper()) or word in ABBREVIATIONS.get(language or "en", "").split()
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything to translate: a word of two letters or more, outside of what is always kept."""
-    if max(map(len, text.split()), default=0) > LONGEST_WORD:  # on which patterns would also take long
+    """Return whether there is anything to translate: a word of at least two letters, outside the items to keep."""
+    if max(map(len, text.split()), default=0) > MAX_WORD_LENGTH:  # the patterns would also be slow on it
         return False
     return re.search(r"[^\W\d_]{2}", outside_kept_items(text)) is not None
 
 
 def clauses(sentence: str, fits: Callable[[str], bool]) -> list[str]:
-    """A sentence cut at clauses, near the middle and again, until each piece fits or has no space in it."""
+    """Split a sentence near its middle, and the pieces again, until each piece fits or has no spaces."""
     if fits(sentence):
         return [sentence]
     for pattern in BREAKS:
         places = [match.end() for match in pattern.finditer(sentence)]
-        middle = [place for place in places if 0.2 * len(sentence) <= place <= 0.8 * len(sentence)]
-        if pattern is BREAKS[-1]:
-            middle = middle or [place for place in places if 0 < place < len(sentence)]
-        if middle:
-            place = min(middle, key=lambda place: abs(place - len(sentence) / 2))
+        central = [place for place in places if 0.2 * len(sentence) <= place <= 0.8 * len(sentence)]
+        if pattern is BREAKS[-1]:  # the last resort: any space
+            central = central or [place for place in places if 0 < place < len(sentence)]
+        if central:
+            place = min(central, key=lambda place: abs(place - len(sentence) / 2))
             return clauses(sentence[:place], fits) + clauses(sentence[place:], fits)
     return [sentence]

@@ -1,4 +1,4 @@
-"""Spans of a text: its words, and the places where other words take theirs."""
+"""Spans of a text: its words, and places where other words replace them."""
 
 import re
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ Span = tuple[int, int]  # where something begins and ends in its text, in charac
 
 
 def words(text: str) -> list[Span]:
-    """Words and marks of punctuation; "don't" and "77.8" are words."""
+    """Return the spans of words and punctuation marks; "don't" and "77.8" are words."""
     return [match.span() for match in re.finditer(r"\w+(?:[-'’.,]\w+)*|[^\w\s]", text)]
 
 
 def shortened(text: str, length: int = 40) -> str:
-    """The start of a text, in quotes."""
+    """Return the start of a text, in quotes."""
     text = " ".join(text.split())
     return f'"{text}"' if len(text) <= length else f'"{text[:length].rsplit(" ", 1)[0]} ..."'
 
@@ -23,12 +23,16 @@ class Replaced:
 
     Args:
         original: The text.
-        replacements: Spans of it in characters, from left to right and apart, each with what takes its place.
+        replacements: Spans of the text, from left to right and without overlaps, each with its replacement.
+
+    Attributes:
+        text: The text with the replacements.
+        places: For each replacement its span in `original` and its span in `text`.
     """
 
     def __init__(self, original: str, replacements: Iterable[tuple[Span, str]] = ()):
         self.original, self.text = original, ""
-        self.places: list[tuple[Span, Span]] = []  # of what is replaced: in the original, in the text
+        self.places: list[tuple[Span, Span]] = []
         last = 0
         for (begin, end), new in replacements:
             self.text += original[last:begin]
@@ -38,24 +42,25 @@ class Replaced:
         self.text += original[last:]
 
     def in_original(self, span: Span) -> Span:
-        """A span of the text -> of the original; what lies in a replaced place becomes all of that place."""
-        return moved(span, [(new, old) for old, new in self.places])
+        """Map a span of `text` to `original`; a part of a replacement maps to the whole place."""
+        return map_span(span, [(new, old) for old, new in self.places])
 
     def in_text(self, span: Span) -> Span:
-        """A span of the original -> of the text."""
-        return moved(span, self.places)
+        """Map a span of `original` to `text`; a part of a replaced place maps to the whole replacement."""
+        return map_span(span, self.places)
 
 
-def moved(span: Span, places: list[tuple[Span, Span]]) -> Span:
+def map_span(span: Span, places: list[tuple[Span, Span]]) -> Span:
+    """Map a span from one text to another, given the pairs of spans in which they differ."""
     begin, end = span
-    first, last = span
-    for (a, b), (c, d) in places:
-        if begin >= b:
-            first = begin + d - b
-        elif begin >= a:
-            first = c
-        if end > b:
-            last = end + d - b
-        elif end > a:
-            last = d
-    return first, last
+    new_begin, new_end = span
+    for (old_first, old_last), (new_first, new_last) in places:
+        if begin >= old_last:
+            new_begin = begin + new_last - old_last
+        elif begin >= old_first:
+            new_begin = new_first
+        if end > old_last:
+            new_end = end + new_last - old_last
+        elif end > old_first:
+            new_end = new_last
+    return new_begin, new_end

@@ -1,92 +1,87 @@
-"""Texts of any length: cut into sentences, translated, checked, tried again where something looks wrong, put together.
+"""Translates texts of any length: cuts them into sentences, checks and retries translations, and reassembles the texts.
 
-What a sentence model is asked here is always a sentence, or a clause of one that is longer than those it has learned
-from. Nothing between sentences changes: spacing, line ends, numbers, URLs and whatever else has no words.
+The model always gets a sentence, or a clause of a sentence that is longer than those in its training data. Everything
+between sentences stays unchanged: spacing, line ends, numbers, URLs and other text without words.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .checks_vaswani import KEPT_ITEM, missing_items, must_hold, problems
+from .checks_vaswani import KEPT_ITEM, find_problems, missing_items, required_forms
 from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
-from .sentences_vaswani import Part, bare, clauses, parts
+from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, shortened, words
 
 
-Record = dict[str, Any]  # what the pipeline gives for a translation
-MAX_SENTENCE_TOKENS = 1024  # of a sentence, where nothing says what the model has learned from
-MORE_BEAMS = 8  # with which a translation is looked for again
-STAND_INS = "XYZQKWVJ"  # which any model copies
-SHORTEST_PIECE = 40  # characters of a clause that is translated by itself
-# Settings of somebody who looks at more than one translation, or wants what the model says at any rate.
-OWN_SEARCH = {"num_return_sequences", "max_new_tokens", "max_length", "stopping_criteria"}
-LATIN = 0x24F  # the last letter of it; further ones are looked up
+Translation = dict[str, Any]  # a record of the pipeline: "translation_text", "score", "alignments", ...
+Progress = Callable[[int], object]  # called with the number of texts just translated
+Item = TypeVar("Item")
+
+MAX_SENTENCE_TOKENS = 1024  # if nothing tells how long the sentences in the training data were
+MAX_CHARACTERS_PER_TOKEN = 64  # on average over a sentence
+RETRY_BEAMS = 8
+STAND_INS = "XYZQKWVJ"  # letters that every model copies
+MIN_PIECE = 40  # characters of a clause that is translated by itself
+LAST_LATIN = 0x24F  # code point; the tokenizer is asked only about letters after it
 
 
-class Sentence(NamedTuple):
-    """What the model is asked.
+@dataclass(frozen=True)
+class TextSettings:
+    """How texts are split, checked and retried: arguments of `TranslationPipeline`, which documents them."""
 
-    It reads some places of the text otherwise. `required` are words, each in several forms, of which its translation
-    must hold one; `stand_ins` are words of it that give way to others.
-    """
+    split_sentences: bool = True
+    longest_sentence: int | None = None
+    source_language: str | None = None
+    glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None
+    return_confidence: bool = False
+    min_confidence: float | None = None
+    tries_again: bool | None = None
 
-    text: str
-    replaced: Replaced
-    required: tuple[tuple[str, ...], ...] = ()
-    stand_ins: dict[str, str] = {}
+    def __post_init__(self):
+        if not isinstance(self.glossary, Glossary | None):
+            object.__setattr__(self, "glossary", Glossary(self.glossary))
 
     @property
-    def read(self) -> str:
-        return self.replaced.text
+    def needs_confidence(self) -> bool:
+        return self.return_confidence or self.min_confidence is not None
 
-    def problems(self, record: Record) -> list[str]:
-        """What looks wrong with a translation, in words."""
-        translation = record["translation_text"]
-        lacking = [forms[0] for forms in self.required if not any(form in translation for form in forms)]
-        return problems(self.read, translation) + [f"it lacks {term}" for term in lacking]
-
-    def restore(self, record: Record) -> Record | None:
-        """What the model said of what it read -> the same of the text; None where stand-ins are lost or doubled."""
-        if self.stand_ins:
-            names = [*re.finditer(rf"\b(?:{'|'.join(self.stand_ins)})\b", record["translation_text"])]
-            if sorted(match[0] for match in names) != sorted(self.stand_ins):
-                return None
-            items = Replaced(record["translation_text"], ((m.span(), self.stand_ins[m[0]]) for m in names))
-            record["translation_text"] = items.text
-            if "alignments" in record:
-                record["alignments"] = [(a, items.in_text(b)) for a, b in record["alignments"]]
-        if "alignments" in record:
-            pairs = [(self.replaced.in_original(a), b) for a, b in record["alignments"]]
-            record["alignments"] = list(dict.fromkeys(pairs))
-        return record
+    def updated(self, arguments: Mapping[str, Any]) -> tuple["TextSettings", dict[str, Any]]:
+        """Return these settings with those among `arguments`, and the other arguments."""
+        names = {field.name for field in fields(self)}
+        settings = {name: value for name, value in arguments.items() if name in names}
+        return replace(self, **settings), {name: x for name, x in arguments.items() if name not in names}
 
 
 @dataclass
-class TextRecord:
-    """What a checkpoint's about.json says of the texts that it is for."""
+class TrainingTexts:
+    """The texts that a checkpoint was trained on, as far as its about.json describes them."""
 
     source_language: str | None = None
-    max_length: int | None = None  # tokens in the longest sentence that it has learned from
+    max_length: int | None = None  # tokens in the longest sentence
     target_language: str | None = None
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> "TextRecord":
-        """That of the model's folder or repository; an empty one where there is none."""
+    def from_model(cls, model: PreTrainedModel) -> "TrainingTexts":
+        """Read about.json in the model's folder or repository; without a usable one every field is None."""
         if not (name := getattr(model, "name_or_path", "")):
             return cls()
         try:
-            revision = getattr(model.config, "_commit_hash", None)
             file = cached_file(
-                name, "about.json", revision=revision, _raise_exceptions_for_gated_repo=False,
-                _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False,
-            )  # fmt: skip
+                name,
+                "about.json",
+                revision=getattr(model.config, "_commit_hash", None),
+                _raise_exceptions_for_gated_repo=False,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
             with open(file, encoding="utf-8") as stream:
                 about = json.load(stream)
             return cls(about.get("source_language"), about.get("max_length"), about.get("target_language"))
@@ -94,236 +89,324 @@ class TextRecord:
             return cls()
 
 
+class Sentence(NamedTuple):
+    """A sentence, and what the model gets instead of it.
+
+    text: The sentence.
+    replaced: The sentence with replacements, which the model gets: translations of glossary terms, and stand-ins.
+    required: Words that the translation must contain, each with its accepted forms.
+    stand_ins: Letters in the model's input, and the items that they replace.
+    """
+
+    text: str
+    replaced: Replaced
+    required: tuple[tuple[str, ...], ...] = ()
+    stand_ins: Mapping[str, str] = {}
+
+    @property
+    def model_input(self) -> str:
+        return self.replaced.text
+
+    def problems_of(self, translation: Translation) -> list[str]:
+        """Describe what looks wrong with a translation."""
+        text = translation["translation_text"]
+        missing = [forms[0] for forms in self.required if not any(form in text for form in forms)]
+        return find_problems(self.model_input, text) + [f"{term} is missing" for term in missing]
+
+    def restore(self, translation: Translation) -> Translation | None:
+        """Turn a translation of the model's input into one of the text: items return, and alignments are mapped.
+
+        None if a stand-in was lost or occurs more than once.
+        """
+        if self.stand_ins:
+            letters = [*re.finditer(rf"\b(?:{'|'.join(self.stand_ins)})\b", translation["translation_text"])]
+            if sorted(match[0] for match in letters) != sorted(self.stand_ins):
+                return None
+            items = ((match.span(), self.stand_ins[match[0]]) for match in letters)
+            restored = Replaced(translation["translation_text"], items)
+            translation["translation_text"] = restored.text
+            if "alignments" in translation:
+                translation["alignments"] = [(a, restored.in_text(b)) for a, b in translation["alignments"]]
+        if "alignments" in translation:
+            pairs = [(self.replaced.in_original(a), b) for a, b in translation["alignments"]]
+            translation["alignments"] = list(dict.fromkeys(pairs))
+        return translation
+
+
+class Layout(NamedTuple):
+    """The parts of a text in their order, and warnings about sentences that were too long."""
+
+    parts: list[Part]
+    warnings: list[str]
+
+
 class LongTexts:
-    """Translates texts by their sentences.
+    """Translates texts sentence by sentence.
 
     Args:
-        tokenizer: The model's.
-        translate: Sentences, and arguments for `generate`, -> for each its records, best first.
-        language: That of the texts, such as "en", by which sentences are found.
-        longest: Tokens in a sentence that is not split.
-        glossary: Terms that must be translated in a given way.
-        may_require: Whether the model's search can be told which words a translation must hold.
-        tries_again: Whether what looks wrong is translated in other ways, or only said.
-        min_confidence: What is less sure is among the warnings.
-        fields: What a record has besides the text: `scores`, `alignments`, `confidence`.
+        tokenizer: The model's tokenizer.
+        translate_sentences: Translates a list of `Sentence`; also takes a `Progress` and arguments of `generate`.
+            Returns the translations of each sentence, best first.
+        settings: How to split, check and retry. A `longest_sentence` of None means `MAX_SENTENCE_TOKENS`, and a
+            `tries_again` of None means True.
+        can_require: Whether the model's search can be told which words a translation must contain.
+        entries: What translations have besides the text: "score", "alignments", "confidence".
     """
 
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        translate: Callable[..., list[list[Record]]],
-        language: str | None = None,
-        longest: int = MAX_SENTENCE_TOKENS,
-        glossary: Glossary | None = None,
-        may_require: bool = True,
-        tries_again: bool = True,
-        min_confidence: float | None = None,
-        **fields: bool,
+        translate_sentences: Callable[..., list[list[Translation]]],
+        settings: TextSettings | None = None,
+        can_require: bool = True,
+        entries: Collection[str] = (),
     ):
-        self.tokenizer, self.translate_sentences, self.language = tokenizer, translate, language
-        self.tries_again, self.min_confidence = tries_again, min_confidence
-        self.longest, self.glossary, self.may_require, self.fields = longest, glossary, may_require, fields
+        self.tokenizer, self.translate_sentences = tokenizer, translate_sentences
+        self.settings, self.can_require, self.entries = settings or TextSettings(), can_require, entries
+        self.max_tokens = self.settings.longest_sentence or MAX_SENTENCE_TOKENS
 
     def translate(
-        self, texts: Sequence[str], progress: Callable[[int], object] | None = None, **settings
-    ) -> list[list[Record]]:
-        """The translations of each text, best first; the best has "warnings" where there is something to say.
-
-        `progress` is called with the number of texts just translated.
-        """
-        layouts, splits = zip(*map(self.layout, texts), strict=True) if texts else ((), ())
-        sentences = [self.sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
+        self, texts: Sequence[str], progress: Progress | None = None, **generate_kwargs: Any
+    ) -> list[list[Translation]]:
+        """Return the translations of each text, best first; the best has "warnings" if anything looks wrong."""
+        layouts = [self.layout(text) for text in texts]
+        sentences = self.sentences_of(layout.parts for layout in layouts)
         if progress is not None:
-            progress = in_proportion(progress, len(texts), len(sentences))
-        results = self.translate_sentences(sentences, progress, **settings)
-        warnings = self.check(sentences, results, settings)
-        if self.min_confidence is not None:
-            for records, of_sentence in zip(results, warnings, strict=True):
-                if records[0]["confidence"] < self.min_confidence:
-                    of_sentence.append(f"confidence {records[0]['confidence']:.2f}")
-        found = iter(zip(results, warnings, strict=True))
-        together = [put_together(layout, found, **self.fields) for layout in layouts]
-        for (best, *_), of_text in zip(together, splits, strict=True):
-            if of_text:
-                best["warnings"] = of_text + best.get("warnings", [])
-        return together
+            progress = scaled_progress(progress, len(texts), len(sentences))
+        results = self.translate_sentences(sentences, progress, **generate_kwargs)
+        warnings = self.improve(sentences, results, generate_kwargs)
+        if (minimum := self.settings.min_confidence) is not None:
+            for (best, *_), sentence_warnings in zip(results, warnings, strict=True):
+                if best["confidence"] < minimum:
+                    sentence_warnings.append(f"confidence {best['confidence']:.2f}")
 
-    def layout(self, text: str) -> tuple[list[Part], list[str]]:
-        """The text's sentences, and what stands between or is foreign; and what to say of those that were too long."""
-        found: list[Part] = []
+        translated = []
+        all_parts = [layout.parts for layout in layouts]
+        by_text = zip(layouts, by_layout(all_parts, results), by_layout(all_parts, warnings), strict=True)
+        for layout, text_results, text_warnings in by_text:
+            translations = reassemble(layout.parts, text_results, self.entries)
+            if all_warnings := layout.warnings + name_sentences(layout.parts, text_warnings):
+                translations[0]["warnings"] = all_warnings
+            translated.append(translations)
+        return translated
+
+    def layout(self, text: str) -> Layout:
+        """Cut a text into sentences and the parts that stay unchanged, and split sentences that are too long."""
+        pieces: list[Part] = []
         warnings = []
-        for part in parts(text, self.language):
+        for part in parts(text, self.settings.source_language):
             if not part.is_sentence or self.is_foreign(part.text):
-                found.append(Part(part.text, False))
+                pieces.append(Part(part.text, False))
                 continue
-            pieces = in_pieces(part.text, self.fits)
-            found += pieces
-            if len(pieces) > 1:
-                warnings.append(
-                    f"a sentence of {len(self.ids(part.text)):,} tokens was translated in "
-                    f"{sum(piece.is_sentence for piece in pieces)} pieces"
-                )
-        return found, warnings
+            sentence_pieces = split_at_clauses(part.text, self.fits)
+            pieces += sentence_pieces
+            if len(sentence_pieces) > 1:
+                tokens, number = len(self.ids(part.text)), sum(piece.is_sentence for piece in sentence_pieces)
+                warnings.append(f"a sentence of {tokens:,} tokens was translated in {number} pieces")
+        return Layout(pieces, warnings)
 
     def fits(self, text: str) -> bool:
-        # No token is longer than this on average: of a text that is much too long only the start is looked at.
-        return len(text) <= 64 * self.longest and len(self.ids(text)) <= self.longest
+        # Texts that are much too long need no tokenizing, which takes time for each test of a piece.
+        is_short = len(text) <= MAX_CHARACTERS_PER_TOKEN * self.max_tokens
+        return is_short and len(self.ids(text)) <= self.max_tokens
 
     def ids(self, text: str) -> list[int]:
         return self.tokenizer(text, verbose=False)["input_ids"]
 
     def is_foreign(self, text: str) -> bool:
-        """Whether most of it is written in letters that the tokenizer knows only byte by byte, or not at all."""
-        if text.isascii() or not any(ord(c) > LATIN for c in text):
+        """Return whether the tokenizer does not know most of the text's letters, or only their bytes."""
+        if text.isascii() or not any(ord(c) > LAST_LATIN for c in text):
             return False
         letters = "".join(c for c in text if c.isalpha())
-        unknown = [c for c in letters if ord(c) > LATIN and self.is_unknown(c)]
+        unknown = [c for c in letters if ord(c) > LAST_LATIN and self.is_unknown(c)]
         return 2 * len(unknown) > len(letters)
 
     def is_unknown(self, letter: str) -> bool:
         ids = self.tokenizer(letter, add_special_tokens=False)["input_ids"]
-        return len(ids) > 2 or self.tokenizer.unk_token_id in ids  # a mark for a space before it may be one
+        # A known letter may have two tokens: the mark for a space before it, and itself.
+        return len(ids) > 2 or self.tokenizer.unk_token_id in ids
 
-    def sentence(self, text: str) -> Sentence:
-        """The sentence as the model is asked: with its terms' translations in their place."""
-        uses = self.glossary.uses(text) if self.glossary else []
-        required = tuple(tuple(spellings(use.forms)) for use in uses) if self.may_require else ()
+    def as_sentence(self, text: str) -> Sentence:
+        """Replace the glossary's terms in a sentence by their translations, and require these."""
+        uses = self.settings.glossary.uses(text) if self.settings.glossary else []
+        required = tuple(tuple(spellings(use.forms)) for use in uses) if self.can_require else ()
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required)
 
-    # Checks ----------------------------------------------------------------------------------------------------------
+    def sentences_of(self, layouts: Iterable[Sequence[Part]]) -> list[Sentence]:
+        """Return the sentences of all texts, in their order."""
+        return [self.as_sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
 
-    def check(self, sentences: list[Sentence], results: list[list[Record]], settings: dict) -> list[list[str]]:
-        """Puts better translations in the place of those that look wrong, and says what still does."""
-        found = [sentence.problems(records[0]) for sentence, records in zip(sentences, results, strict=True)]
-        ways = (self.with_its_items, self.by_clauses, self.around_items) if self.tries_again else ()
-        for again in ways:
-            wrong = [i for i, problems_of in enumerate(found) if problems_of]
+    # Retries ---------------------------------------------------------------------------------------------------------
+
+    def improve(
+        self, sentences: list[Sentence], results: list[list[Translation]], generate_kwargs: dict[str, Any]
+    ) -> list[list[str]]:
+        """Replace translations in `results` that look wrong by better ones, and return the problems that remain."""
+        problems = [sentence.problems_of(best) for sentence, (best, *_) in zip(sentences, results, strict=True)]
+        can_retry = self.settings.tries_again is not False
+        attempts = (self.with_stand_ins, self.by_clauses, self.around_items) if can_retry else ()
+        for attempt in attempts:
+            wrong = [i for i, sentence_problems in enumerate(problems) if sentence_problems]
             if not wrong:
                 break
-            others = again([sentences[i] for i in wrong], [results[i][0] for i in wrong], settings)
-            for i, records in zip(wrong, others, strict=True):
-                for record in records:
-                    left = sentences[i].problems(record)
-                    if len(left) < len(found[i]):
-                        results[i], found[i] = [record], left
-        return found
+            candidates = attempt([sentences[i] for i in wrong], [results[i][0] for i in wrong], generate_kwargs)
+            for i, translations in zip(wrong, candidates, strict=True):
+                for translation in translations:
+                    remaining = sentences[i].problems_of(translation)
+                    if len(remaining) < len(problems[i]):
+                        results[i], problems[i] = [translation], remaining
+        return problems
 
-    def with_its_items(self, sentences: list[Sentence], records: list[Record], settings: dict) -> list[list[Record]]:
-        """Several translations of each sentence, with the items and the numbers that its first one lacks."""
-        asked = [
-            with_stand_ins(sentence, record["translation_text"], self.may_require)
-            for sentence, record in zip(sentences, records, strict=True)
-        ]
-        several = {"num_beams": MORE_BEAMS, "num_return_sequences": MORE_BEAMS}
-        return self.translate_sentences(asked, **{**settings, **several})
+    def with_stand_ins(
+        self, sentences: list[Sentence], translations: list[Translation], generate_kwargs: dict[str, Any]
+    ) -> list[list[Translation]]:
+        """Return several translations of each sentence, with the items and numbers that the first one does not have."""
+        pairs = zip(sentences, translations, strict=True)
+        replaced = [add_stand_ins(sentence, x["translation_text"], self.can_require) for sentence, x in pairs]
+        several = {"num_beams": RETRY_BEAMS, "num_return_sequences": RETRY_BEAMS}
+        return self.translate_sentences(replaced, **{**generate_kwargs, **several})
 
-    def by_clauses(self, sentences: list[Sentence], records: list[Record], settings: dict) -> list[list[Record]]:
-        """The translation of each sentence in two pieces or more."""
-        return self.of_layouts([in_pieces(s.text, half(s.text)) for s in sentences], settings)
+    def by_clauses(
+        self, sentences: list[Sentence], translations: list[Translation], generate_kwargs: dict[str, Any]
+    ) -> list[list[Translation]]:
+        """Translate each sentence in several pieces."""
+        layouts = [split_at_clauses(sentence.text, fits_half(sentence.text)) for sentence in sentences]
+        return self.translate_layouts(layouts, generate_kwargs)
 
-    def around_items(self, sentences: list[Sentence], records: list[Record], settings: dict) -> list[list[Record]]:
-        """The translation of what stands before, between and after the items to keep."""
-        return self.of_layouts([between_items(sentence.text) for sentence in sentences], settings)
+    def around_items(
+        self, sentences: list[Sentence], translations: list[Translation], generate_kwargs: dict[str, Any]
+    ) -> list[list[Translation]]:
+        """Translate what is before, between and after the items to keep."""
+        return self.translate_layouts([split_at_items(sentence.text) for sentence in sentences], generate_kwargs)
 
-    def of_layouts(self, layouts: list[list[Part]], settings: dict) -> list[list[Record]]:
-        """None where there is only one part: it would be the same question again."""
+    def translate_layouts(self, layouts: list[list[Part]], generate_kwargs: dict[str, Any]) -> list[list[Translation]]:
+        """Return the translation of each layout, or none of a single part, which the model has translated before."""
         layouts = [layout if len(layout) > 1 else [] for layout in layouts]
-        asked = [self.sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
-        found = iter([(result, []) for result in self.translate_sentences(asked, **settings)])
-        return [put_together(layout, found, **self.fields) if layout else [] for layout in layouts]
+        results = self.translate_sentences(self.sentences_of(layouts), **generate_kwargs)
+        by_text = zip(layouts, by_layout(layouts, results), strict=True)
+        return [
+            reassemble(layout, layout_results, self.entries) if layout else [] for layout, layout_results in by_text
+        ]
 
 
-def with_stand_ins(sentence: Sentence, translation: str, may_require: bool) -> Sentence:
-    """The sentence with a letter in the place of each item that its translation lacks.
+def add_stand_ins(sentence: Sentence, translation: str, can_require: bool) -> Sentence:
+    """Replace each item that the translation does not have by a letter, which the model copies.
 
-    Numbers are only required, and so is what must not be lost on the way.
+    The next translation must contain these letters, and the numbers and words of `required_forms`.
     """
-    lacking = missing_items(sentence.text, translation)
-    letters = (letter for letter in STAND_INS if letter not in re.findall(r"\w+", sentence.read))
-    places = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in lacking]
-    names = dict(zip(letters, places, strict=False))
-    of_terms = [(old, sentence.read[slice(*new)]) for old, new in sentence.replaced.places]
-    of_items = [(place.span(), letter) for letter, place in names.items()]
-    replaced = Replaced(sentence.text, sorted(apart(of_items, of_terms)))
-    required = [*must_hold(sentence.read, translation), *((letter,) for letter in names)]
+    missing = missing_items(sentence.text, translation)
+    words_of_input = set(re.findall(r"\w+", sentence.model_input))
+    letters = (letter for letter in STAND_INS if letter not in words_of_input)
+    places = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in missing]
+    stand_ins = dict(zip(letters, places, strict=False))
+    terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
+    items = [(place.span(), letter) for letter, place in stand_ins.items()]
+    required = [*required_forms(sentence.model_input, translation), *((letter,) for letter in stand_ins)]
     return Sentence(
         sentence.text,
-        replaced,
-        (*sentence.required, *required) if may_require else (),
-        {letter: place[0] for letter, place in names.items()},
+        Replaced(sentence.text, sorted(items + without_overlaps(terms, items))),
+        (*sentence.required, *required) if can_require else (),
+        {letter: place[0] for letter, place in stand_ins.items()},
     )
 
 
-def apart(some: list[tuple[Span, str]], others: list[tuple[Span, str]]) -> list[tuple[Span, str]]:
-    """These replacements, and of the others those that lie outside of them."""
-    return some + [other for other in others if all(other[0][1] <= a or b <= other[0][0] for (a, b), _ in some)]
+def without_overlaps(replacements: list[tuple[Span, str]], fixed: list[tuple[Span, str]]) -> list[tuple[Span, str]]:
+    """Return the replacements that do not overlap any of the fixed ones."""
+    spans = [span for span, _ in fixed]
+    return [
+        ((begin, end), text)
+        for (begin, end), text in replacements
+        if all(end <= first or last <= begin for first, last in spans)
+    ]
 
 
-def in_pieces(sentence: str, fits: Callable[[str], bool]) -> list[Part]:
-    """Its clauses, and the space between; a piece that does not fit and has no space in it stays as it is."""
-    found = [(fits(piece), part) for piece in clauses(sentence, fits) for part in bare(piece)]
-    return [Part(part.text, part.is_sentence and is_short) for is_short, part in found]
+# Parts of texts ------------------------------------------------------------------------------------------------------
 
 
-def between_items(sentence: str) -> list[Part]:
-    found, last = [], 0
+def split_at_clauses(sentence: str, fits: Callable[[str], bool]) -> list[Part]:
+    """Return the clauses of a sentence and the spaces between them; a word that does not fit stays unchanged."""
+    pieces = []
+    for clause in clauses(sentence, fits):
+        can_translate = fits(clause)
+        pieces += [Part(part.text, part.is_sentence and can_translate) for part in strip_spaces(clause)]
+    return pieces
+
+
+def split_at_items(sentence: str) -> list[Part]:
+    """Return the items to keep, and the parts of a sentence between them."""
+    pieces, last = [], 0
     for item in KEPT_ITEM.finditer(sentence):
-        found += [*bare(sentence[last : item.start()]), Part(item[0], False)]
+        pieces += [*strip_spaces(sentence[last : item.start()]), Part(item[0], False)]
         last = item.end()
-    return found + bare(sentence[last:])
+    return pieces + strip_spaces(sentence[last:])
 
 
-def half(sentence: str) -> Callable[[str], bool]:
-    return lambda text: len(text) <= max(SHORTEST_PIECE, 0.6 * len(sentence))
+def fits_half(sentence: str) -> Callable[[str], bool]:
+    """Return a test that pieces of about half the sentence pass."""
+    return lambda piece: len(piece) <= max(MIN_PIECE, 0.6 * len(sentence))
 
 
-def put_together(
-    layout: list[Part],
-    found: Iterator[tuple[list[Record], list[str]]],
-    scores: bool = False,
-    alignments: bool = False,
-    confidence: bool = False,
-) -> list[Record]:
-    """The translations of a text, best first: the i-th holds the i-th of each sentence, which come in their order."""
-    translated = [next(found) if part.is_sentence else ([as_it_is(part.text)], []) for part in layout]
-    number = max((len(records) for records, _ in translated), default=1)
-    chosen = [[records[min(i, len(records) - 1)] for records, _ in translated] for i in range(number)]
-    texts = [joined(layout, records, alignments, confidence) for records in chosen]
-    if scores:
-        for text, records in zip(texts, chosen, strict=True):
-            of_sentences = [record["score"] for record in records if "score" in record]
-            text["score"] = sum(of_sentences) / max(1, len(of_sentences))
-    warnings = [(part.text, warning) for part, (_, of) in zip(layout, translated, strict=True) for warning in of]
-    if warnings:
-        several = sum(part.is_sentence for part in layout) > 1
-        texts[0]["warnings"] = [f"{shortened(text)}: {warning}" if several else warning for text, warning in warnings]
-    return texts
+def by_layout(layouts: Sequence[Sequence[Part]], items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Divide items, one for each sentence of all layouts, among the layouts."""
+    counts = [sum(part.is_sentence for part in layout) for layout in layouts]
+    return [items[end - count : end] for end, count in zip(accumulate(counts), counts, strict=True)]
 
 
-def as_it_is(text: str) -> Record:
+def reassemble(
+    layout: Sequence[Part], results: Sequence[list[Translation]], entries: Collection[str] = ()
+) -> list[Translation]:
+    """Join the translations of a layout's sentences: the n-th translation of the text has the n-th of each sentence.
+
+    `results` holds the translations of each sentence, best first. Sentences with fewer translations repeat their last.
+    """
+    remaining = iter(results)
+    candidates = [next(remaining) if part.is_sentence else [untranslated(part.text)] for part in layout]
+    number = max(map(len, candidates), default=1)
+    columns = [[translations[min(n, len(translations) - 1)] for translations in candidates] for n in range(number)]
+    return [join_translations(layout, column, entries) for column in columns]
+
+
+def untranslated(text: str) -> Translation:
     return {"translation_text": text, "alignments": [(span, span) for span in words(text)]}
 
 
-def joined(layout: list[Part], records: list[Record], alignments: bool, confidence: bool) -> Record:
-    """One text of its parts' translations; spans count from the beginnings of the texts."""
-    record: Record = {"translation_text": "".join(record["translation_text"] for record in records)}
-    pairs, sure = [], []
-    source = target = 0
-    for part, of_part in zip(layout, records, strict=True):
-        for (a, b), (c, d) in of_part.get("alignments", ()):
-            pairs.append(((a + source, b + source), (c + target, d + target)))
-        sure += [((a + target, b + target), value) for (a, b), value in of_part.get("word_confidences", ())]
-        source, target = source + len(part.text), target + len(of_part["translation_text"])
-    if alignments:
-        record["alignments"] = pairs
-    if confidence:
-        record |= {"confidence": mean_confidence(sure) if sure else 1.0, "word_confidences": sure}
-    return record
+def join_translations(
+    layout: Sequence[Part], translations: Sequence[Translation], entries: Collection[str]
+) -> Translation:
+    """Join one translation of each part; spans then count from the beginnings of the texts."""
+    joined: Translation = {"translation_text": "".join(x["translation_text"] for x in translations)}
+    alignments, confidences = [], []
+    source = target = 0  # where the part begins in both texts
+    for part, translation in zip(layout, translations, strict=True):
+        for (a, b), (c, d) in translation.get("alignments", ()):
+            alignments.append(((a + source, b + source), (c + target, d + target)))
+        for (a, b), confidence in translation.get("word_confidences", ()):
+            confidences.append(((a + target, b + target), confidence))
+        source += len(part.text)
+        target += len(translation["translation_text"])
+    if "alignments" in entries:
+        joined["alignments"] = alignments
+    if "confidence" in entries:  # a text without words to translate is certain
+        joined["confidence"] = mean_confidence(confidences) if confidences else 1.0
+        joined["word_confidences"] = confidences
+    if "score" in entries:
+        scores = [translation["score"] for translation in translations if "score" in translation]
+        joined["score"] = sum(scores) / max(1, len(scores))
+    return joined
 
 
-def in_proportion(progress: Callable[[int], object], texts: int, sentences: int) -> Callable[[int], object]:
-    """Counts sentences, and reports texts."""
+def name_sentences(layout: Sequence[Part], warnings: Sequence[list[str]]) -> list[str]:
+    """Return the warnings of all sentences; if there are several sentences, each warning quotes its own."""
+    texts = [part.text for part in layout if part.is_sentence]
+    named = []
+    for text, sentence_warnings in zip(texts, warnings, strict=True):
+        prefix = f"{shortened(text)}: " if len(texts) > 1 else ""
+        named += [prefix + warning for warning in sentence_warnings]
+    return named
+
+
+def scaled_progress(progress: Progress, texts: int, sentences: int) -> Progress:
+    """Return a progress to call with numbers of sentences, which reports numbers of texts."""
     done = reported = 0
 
     def count(number: int):

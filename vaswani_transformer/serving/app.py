@@ -312,10 +312,9 @@ class Service:
 
 
 class Reader:
-    """Stands for a pipeline, and only notes the texts that it is given."""
+    """A pipeline that only collects the texts that it is given."""
 
-    class model:
-        generation_config = None
+    can_align = False
 
     def __init__(self, texts: list[str]):
         self.texts = texts

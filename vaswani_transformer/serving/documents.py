@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -25,7 +24,7 @@ class QueuedPipeline:
 
     def __init__(self, queue: Queue, pair: Pair, config: Any):
         self.queue, self.pair = queue, pair
-        self.model = SimpleNamespace(generation_config=config)
+        self.can_align = getattr(config, "alignment_head", None) is not None
         self.asked: Future[Records] | None = None
         self.is_withdrawn = False
 

@@ -8,14 +8,14 @@ import pytest
 
 from vaswani_transformer.commands import serve
 from vaswani_transformer.commands.console import Failure
-from vaswani_transformer.model.texts_vaswani import TextRecord
+from vaswani_transformer.model.texts_vaswani import TrainingTexts
 
 
 @pytest.fixture
 def loaded(monkeypatch):
     """Checkpoints that say these languages, or none."""
-    records = {"a": TextRecord("en", 100, "de"), "b": TextRecord("de", 100, "en"), "c": TextRecord()}
-    monkeypatch.setattr(serve, "load_pipeline", lambda place, *_: SimpleNamespace(text_record=records[place]))
+    records = {"a": TrainingTexts("en", 100, "de"), "b": TrainingTexts("de", 100, "en"), "c": TrainingTexts()}
+    monkeypatch.setattr(serve, "load_pipeline", lambda place, *_: SimpleNamespace(training_texts=records[place]))
 
 
 def test_checkpoints_are_found_by_their_languages(loaded):

@@ -17,11 +17,11 @@ from vaswani_transformer.inspection.heads import (
     ablate_heads,
     attentions_of,
     head_names,
-    log_probs_of,
     search,
     twin_of,
 )
 from vaswani_transformer.inspection.inspection import record_search, record_tensors
+from vaswani_transformer.model.forced_vaswani import forced_log_probs
 from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
 
 
@@ -312,7 +312,9 @@ def check_record(record, model, source):
         assert by_key[one.key].fate == "finished"
         assert one.tokens == path_of(by_key, one.key)
         target = torch.tensor([[0, *one.tokens]])
-        assert one.log_prob == pytest.approx(log_probs_of(model, source, target).sum().item(), abs=1e-3)
+        assert one.log_prob == pytest.approx(
+            forced_log_probs(model, {"input_ids": source}, target).sum().item(), abs=1e-3
+        )
     scores = [one.score for one in record.finished]
     assert scores == sorted(scores, reverse=True)
 
@@ -386,11 +388,13 @@ def test_every_head_by_itself_in_one_batch_is_what_each_gives_alone(tiny_model, 
     target = model.generate(source, num_beams=beams)
     whole, *others = ablate_heads(model, source, target, num_beams=beams, batch_size=7)
     assert whole.head is None and torch.equal(whole.target_ids, target[0])
-    assert whole.log_prob_of_original == pytest.approx(log_probs_of(model, source, target).sum().item(), abs=1e-4)
+    assert whole.log_prob_of_original == pytest.approx(
+        forced_log_probs(model, {"input_ids": source}, target).sum().item(), abs=1e-4
+    )
     assert [one.head for one in others] == head_names(model)
     for one in others[::5]:
         with without_heads(model, [one.head]):
-            log_prob = log_probs_of(model, source, target).sum().item()
+            log_prob = forced_log_probs(model, {"input_ids": source}, target).sum().item()
             alone = search(twin_of(model), source, beams)
         assert one.log_prob_of_original == pytest.approx(log_prob, abs=1e-4)
         assert torch.equal(one.target_ids, alone.sequences[0])

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.alignment_vaswani import WHEN, AlignmentHead, align, attention_weights, by_word, words
+from vaswani_transformer.model.alignment_vaswani import WHEN, AlignmentHead, align, attention_weights
+from vaswani_transformer.model.forced_vaswani import PairBatch
+from vaswani_transformer.model.spans_vaswani import words
 
 
 SENTENCES = list(PAIRS)
@@ -37,20 +39,19 @@ SHAPES = {
 def test_weights_are_those_that_the_model_records(tiny_model, make_batch, fields, kernel):
     model, batch = tiny_model(**fields), make_batch(source_lengths=(7, 4, 1), target_lengths=(9, 3, 5))
     source = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
-    target = {"input_ids": batch["decoder_input_ids"], "attention_mask": batch["decoder_attention_mask"]}
-    ids = target["input_ids"].masked_fill(target["attention_mask"] == 0, model.config.pad_token_id)
+    is_token, ids = batch["decoder_attention_mask"].bool(), batch["decoder_input_ids"]
     ids = torch.cat([torch.full_like(ids[:, :1], model.config.decoder_start_token_id), ids], dim=1)
+    pair_batch = PairBatch([], source, ids, is_token.sum(dim=1).tolist(), [], [])
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        expected = model(**source, decoder_input_ids=ids, output_attentions=True).cross_attentions
+        recorded = model(**source, decoder_input_ids=ids, output_attentions=True).cross_attentions
     model.set_attn_implementation(kernel)
-    real = target["attention_mask"].bool()
-    for layer, of_layer in enumerate(expected):
+    for layer, layer_weights in enumerate(recorded):
         for head in range(model.config.decoder_attention_heads):
             for when, shift in WHEN.items():
-                found = attention_weights(model, source, target, AlignmentHead(layer, head, when))
-                of_head = of_layer[:, head, shift : shift + found.shape[1]]
-                torch.testing.assert_close(found[real], of_head[real], rtol=1e-4, atol=1e-5)
+                weights = attention_weights(model, pair_batch, AlignmentHead(layer, head, when))
+                expected = layer_weights[:, head, shift : shift + weights.shape[1]]
+                torch.testing.assert_close(weights[is_token], expected[is_token], rtol=1e-4, atol=1e-5)
 
 
 @given(st.text(max_size=40))
@@ -61,12 +62,6 @@ def test_words_are_apart_and_hold_all_but_spaces(text):
         text[end:start] for (_, end), (start, _) in zip([(0, 0), *spans], [*spans, (len(text), 0)], strict=True)
     )
     assert not outside.strip() or all(character.isspace() or not character.isprintable() for character in outside)
-
-
-def test_tokens_belong_to_the_words_that_they_overlap():
-    spans = [(0, 3), (4, 9)]  # "the house"
-    tokens = [[0, 3], [3, 7], [7, 9], [9, 9]]  # " hou" begins with the blank; the end of the sentence has no text
-    assert by_word(tokens, spans).tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
 
 
 # The pipeline --------------------------------------------------------------------------------------------------------
@@ -103,22 +98,30 @@ def test_the_head_is_the_checkpoints(pipeline):
 
 
 @pytest.mark.parametrize(
-    ("kept", "message"),
+    ("entry", "message"),
     [
         (None, "has no `alignment_head`"),
-        ({"layer": 99, "head": 0, "when": "read"}, "no such head"),
-        ({"layer": 0, "head": 0, "when": "never"}, "no such head"),
-        ({"layer": 0}, "no such head"),
-        ("0-1", "no such head"),
+        ({"layer": 99, "head": 0, "when": "read"}, "Invalid `alignment_head`.*'layer': 99.*2 layers of 2 heads"),
+        ({"layer": 0, "head": 0, "when": "never"}, "Invalid `alignment_head`.*'never'"),
+        ({"layer": 0}, "Invalid `alignment_head`"),
+        ("0-1", "Invalid `alignment_head`.*'0-1'"),
     ],
 )
-def test_a_checkpoint_without_a_head_is_refused_before_it_translates(pipeline, kept, message, monkeypatch):
-    pipeline.model.generation_config.alignment_head = kept
+def test_a_checkpoint_without_a_head_is_refused_before_it_translates(pipeline, entry, message, monkeypatch):
+    pipeline.model.generation_config.alignment_head = entry
     monkeypatch.setattr(pipeline.model, "generate", None)
     with pytest.raises(ValueError, match=message):
         pipeline(SENTENCES, return_alignments=True)
 
 
+def test_the_pipeline_can_align_if_its_checkpoint_names_a_head(pipeline):
+    assert pipeline.can_align
+    pipeline.model.generation_config.alignment_head = None
+    assert not pipeline.can_align
+    del pipeline.model.generation_config.alignment_head
+    assert not pipeline.can_align
+
+
 def test_the_head_is_saved_and_loaded_with_the_checkpoint(pipeline, tmp_path):
     pipeline.save_pretrained(tmp_path)
-    assert AlignmentHead.of(load(tmp_path)[0]) == AlignmentHead(**HEAD)
+    assert AlignmentHead.from_model(load(tmp_path)[0]) == AlignmentHead(**HEAD)

@@ -1,4 +1,4 @@
-"""How sure a translation is: of words and texts, in the pipeline and the command."""
+"""Confidence in words and texts: its definition, and what the pipeline returns."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.confidence_vaswani import Calibration, confidences, features_of, mean_confidence
+from vaswani_transformer.model.confidence_vaswani import Calibration, confidences, mean_confidence, word_features
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -24,50 +24,46 @@ def translate(monkeypatch):
 def test_features_are_the_models_log_probabilities(translate):
     """Summed up by words, with no batch and no offsets: by the model's own loss."""
     model, tokenizer = translate.model, translate.tokenizer
-    found = features_of(model, tokenizer, list(PAIRS.items()))
-    for (source, target), features in zip(PAIRS.items(), found, strict=True):
+    all_features = word_features(model, tokenizer, list(PAIRS.items()))
+    for (source, target), features in zip(PAIRS.items(), all_features, strict=True):
         batch = tokenizer([source], text_target=[target], return_tensors="pt")
         with torch.no_grad():
             loss = model(**batch).loss
-        assert features.of_sentence == pytest.approx(-loss.item(), abs=1e-4)
+        assert features.mean_log_prob == pytest.approx(-loss.item(), abs=1e-4)
         labels = batch["labels"][0].tolist()
         tokens = [tokenizer.decode([i]) for i in labels[:-1]]
         assert "".join(target[a:b] for a, b in features.spans) == "".join("".join(tokens).split())
         assert features.log_probs.sum().item() == pytest.approx(-loss.item() * len(labels), abs=0.05)
 
 
-def test_confidence_is_the_logistic_function_of_them(translate):
-    [features] = features_of(translate.model, translate.tokenizer, [(SOURCES[0], "Ein Hund.")])
-    [found] = confidences(translate.model, translate.tokenizer, [(SOURCES[0], "Ein Hund.")])
-    for (span, value), wanted, log_prob in zip(found, features.spans, features.log_probs.tolist(), strict=True):
+def test_confidence_is_the_logistic_function_of_the_features(translate):
+    [features] = word_features(translate.model, translate.tokenizer, [(SOURCES[0], "Ein Hund.")])
+    [words] = confidences(translate.model, translate.tokenizer, [(SOURCES[0], "Ein Hund.")])
+    for (span, value), wanted, log_prob in zip(words, features.spans, features.log_probs.tolist(), strict=True):
         assert span == wanted
         odds = math.exp(log_prob) / (1 - math.exp(min(log_prob, -1e-5)))
-        logit = 0.5 * math.log(odds) + 0.25 * features.of_sentence + 2.0
+        logit = 0.5 * math.log(odds) + 0.25 * features.mean_log_prob + 2.0
         assert value == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-5)
-    known, unknown = (mean_confidence(of) for of in confidences(
-        translate.model, translate.tokenizer, [(SOURCES[0], TARGETS[0]), (SOURCES[0], TARGETS[2])]
-    ))  # fmt: skip
+    pairs = [(SOURCES[0], TARGETS[0]), (SOURCES[0], TARGETS[2])]
+    known, unknown = map(mean_confidence, confidences(translate.model, translate.tokenizer, pairs))
     assert known > 0.85 > 0.5 > unknown
 
 
 def test_records_have_it_for_words_and_texts(translate):
-    [one] = translate(SOURCES[0], return_confidence=True)
-    assert [one["translation_text"][a:b] for (a, b), _ in one["word_confidences"]] == [
-        "Ein",
-        "Mann",
-        "fährt",
-        "Fahrrad",
-        ".",
+    [alone] = translate(SOURCES[0], return_confidence=True)
+    words = [alone["translation_text"][a:b] for (a, b), _ in alone["word_confidences"]]
+    assert words == ["Ein", "Mann", "fährt", "Fahrrad", "."]
+    assert alone["confidence"] == pytest.approx(mean_confidence(alone["word_confidences"]))
+    [shifted] = translate(f"12\n{SOURCES[0]} {SOURCES[1]}", return_confidence=True)
+    assert [s for s, _ in shifted["word_confidences"][:5]] == [
+        (a + 3, b + 3) for (a, b), _ in alone["word_confidences"]
     ]
-    assert one["confidence"] == pytest.approx(mean_confidence(one["word_confidences"]))
-    [two] = translate(f"12\n{SOURCES[0]} {SOURCES[1]}", return_confidence=True)
-    assert [s for s, _ in two["word_confidences"][:5]] == [(a + 3, b + 3) for (a, b), _ in one["word_confidences"]]
     assert translate("12", return_confidence=True)[0]["confidence"] == 1.0
     whole = translate(SOURCES[:2], return_confidence=True, split_sentences=False, num_return_sequences=2)
-    assert all(0 < record["confidence"] < 1 for of in whole for record in of)
+    assert all(0 < record["confidence"] < 1 for records in whole for record in records)
 
 
-def test_what_is_less_sure_is_said(translate):
+def test_sentences_below_the_minimum_are_among_the_warnings(translate):
     odd = "Dogs watch the bicycle."
     known, unknown = (record["confidence"] for record in translate([SOURCES[0], odd], return_confidence=True))
     assert unknown < known
@@ -75,10 +71,10 @@ def test_what_is_less_sure_is_said(translate):
     assert record["warnings"] == [f'"{odd}": confidence {unknown:.2f}']
 
 
-@pytest.mark.parametrize("kept", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
-def test_a_checkpoint_that_does_not_say_is_refused(translate, kept):
-    translate.model.generation_config.confidence = kept
+@pytest.mark.parametrize("entry", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
+def test_a_checkpoint_without_calibration_is_refused(translate, entry):
+    translate.model.generation_config.confidence = entry
     with pytest.raises(ValueError, match=r"no usable `confidence`.*training\.confidence"):
         translate(SOURCES[0], return_confidence=True)
     with pytest.raises(ValueError, match="no usable"):
-        Calibration.of(translate.model)
+        Calibration.from_model(translate.model)

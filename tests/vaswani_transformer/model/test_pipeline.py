@@ -93,13 +93,13 @@ def test_blank_text_stays_as_it_is_without_the_model(translate, monkeypatch, bla
 
 @pytest.mark.parametrize("wrong", [None, 3, b"Hello!", ["Hello!", None], [["Hello!"]], {"en": "Hello!"}.items()])
 def test_what_is_not_a_string_is_refused(translate, wrong):
-    with pytest.raises(TypeError, match="translates strings, but was given (NoneType|int|bytes|list|tuple)"):
+    with pytest.raises(TypeError, match="translates strings, but got (NoneType|int|bytes|list|tuple)"):
         list(translate(wrong))
 
 
 def test_a_dict_is_refused_with_advice_instead_of_its_keys_translated(translate):
     for wrong in ({"en": "Hello!"}, [{"en": "Hello!"}], ({"en": text} for text in SOURCES)):
-        with pytest.raises(TypeError, match="was given dict. .*KeyDataset"):
+        with pytest.raises(TypeError, match="got dict. .*KeyDataset"):
             list(translate(wrong))
 
 

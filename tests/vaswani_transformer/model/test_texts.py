@@ -1,5 +1,7 @@
 """Texts of any length through the pipeline: what keeps its place, what is tried again, and what is said."""
 
+import dataclasses
+import inspect
 import random
 import re
 
@@ -7,7 +9,7 @@ import pytest
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.texts_vaswani import LongTexts, TextRecord
+from vaswani_transformer.model.texts_vaswani import LongTexts, TextSettings, TrainingTexts
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -26,7 +28,7 @@ class Fake:
         self.answers, self.asked = answers or {}, []
 
     def __call__(self, sentences, progress=None, **settings):
-        self.asked += [(sentence.read, settings) for sentence in sentences]
+        self.asked += [(sentence.model_input, settings) for sentence in sentences]
         if progress:
             for _ in sentences:
                 progress(1)
@@ -34,12 +36,30 @@ class Fake:
         return [[record] if record else [] for record in records]
 
     def answer(self, sentence):
-        answers = self.answers.get(sentence.read, [sentence.read.upper()])
+        answers = self.answers.get(sentence.model_input, [sentence.model_input.upper()])
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def long_texts(translate, fake, **settings):
-    return LongTexts(translate.tokenizer, fake, **{"language": "en", "longest": 40, **settings})
+    return LongTexts(
+        translate.tokenizer, fake, TextSettings(source_language="en", **{"longest_sentence": 40, **settings})
+    )
+
+
+# Settings ------------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_those_of_the_pipeline_until_a_call_changes_them(translate):
+    """Every setting is an argument of the pipeline, with the same default."""
+    parameters = inspect.signature(TranslationPipeline.__init__).parameters
+    for field in dataclasses.fields(TextSettings):
+        assert parameters[field.name].default == field.default
+    settings, others = TextSettings(longest_sentence=9).updated({"glossary": {"dog": "Hund"}, "num_beams": 2})
+    assert others == {"num_beams": 2}
+    assert settings.longest_sentence == 9 and settings.glossary.forms == {"dog": ("Hund",)}
+    assert translate.text_settings == TextSettings()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.glossary = None
 
 
 # Structure -----------------------------------------------------------------------------------------------------------
@@ -95,7 +115,7 @@ def test_progress_counts_texts(translate):
 def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
     text = "we went out, and they came in; " * 30 + "that was all."
     fake = Fake()
-    [[record]] = long_texts(translate, fake, longest=40).translate([text])
+    [[record]] = long_texts(translate, fake, longest_sentence=40).translate([text])
     assert record["translation_text"] == text.upper()
     assert len(fake.asked) > 5
     assert all(len(translate.tokenizer(read)["input_ids"]) <= 40 for read, _ in fake.asked)
@@ -104,7 +124,7 @@ def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
 
 
 def test_the_limit_is_the_records_and_can_be_given(translate):
-    assert TextRecord.of(translate.model) == TextRecord("en", ABOUT["max_length"], "de")
+    assert TrainingTexts.from_model(translate.model) == TrainingTexts("en", ABOUT["max_length"], "de")
     text = "A man rides a bicycle, a man rides a bicycle."
     assert "warnings" not in translate(text)[0]
     assert "in 2 pieces" in translate(text, longest_sentence=20)[0]["warnings"][0]
@@ -112,7 +132,7 @@ def test_the_limit_is_the_records_and_can_be_given(translate):
 
 def test_a_word_that_is_too_long_stays(translate):
     word = "Aa" + "b" * 150
-    [[record]] = long_texts(translate, Fake(), longest=20).translate([f"See {word} now."])
+    [[record]] = long_texts(translate, Fake(), longest_sentence=20).translate([f"See {word} now."])
     assert word in record["translation_text"]
 
 
@@ -148,7 +168,7 @@ def test_what_is_lost_again_and_again_is_translated_around(translate):
 def test_a_repetition_is_translated_in_pieces(translate):
     text = "When the rain had stopped at last, we all went out of the house again."
     fake = Fake({text: ["Als der der der der Regen, Regen"]})
-    [[record]] = long_texts(translate, fake, longest=100).translate([text])
+    [[record]] = long_texts(translate, fake, longest_sentence=100).translate([text])
     assert record == {"translation_text": text.upper()}
 
 
@@ -206,5 +226,5 @@ def test_odd_texts_through_the_model(translate):
 
 
 def test_half_a_character_is_refused(translate):
-    with pytest.raises(ValueError, match="half a character at position 3"):
+    with pytest.raises(ValueError, match=r"Invalid Unicode \(a lone surrogate\) at position 3"):
         translate("abc\ud800")
