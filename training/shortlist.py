@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None):
         stop(parser, error)
     target_size = model.lm_head.out_features
     sources = tokenizer([source for source, _ in pairs[:1000]], padding=True, return_tensors="pt", verbose=False)
-    size = shortlist.of(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
+    size = shortlist.allowed_tokens(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
     print(f"{len(pairs):,} pairs aligned; a sentence may hold {size:,.0f} of {target_size:,} tokens on average.")
 
 

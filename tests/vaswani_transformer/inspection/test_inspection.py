@@ -19,9 +19,9 @@ from vaswani_transformer.inspection.heads import (
     head_names,
     log_probs_of,
     search,
-    twin_of,
+    shared_copy,
 )
-from vaswani_transformer.inspection.inspection import record_search, record_tensors
+from vaswani_transformer.inspection.inspection import record_tensors, trace_search
 from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
 
 
@@ -58,7 +58,7 @@ def tiny():
 def test_tensors_are_those_that_transformers_gives_out(tiny_model, fields):
     model = tiny_model(**fields)
     source, target = ids(7), ids(5, first=(0,))
-    tensors, logits = record_tensors(twin_of(model), source, target)
+    tensors, logits = record_tensors(shared_copy(model), source, target)
 
     model.set_attn_implementation("eager")
     wanted = model(input_ids=source, decoder_input_ids=target, output_attentions=True, output_hidden_states=True)
@@ -83,7 +83,7 @@ def test_tensors_are_those_that_transformers_gives_out(tiny_model, fields):
 def test_tensors_follow_the_papers_formulas(tiny_model, fields):
     model = tiny_model(**fields)
     source, target = ids(7), ids(5, first=(0,))
-    tensors, _ = record_tensors(twin_of(model), source, target)
+    tensors, _ = record_tensors(shared_copy(model), source, target)
     for stack in ("encoder", "decoder"):
         assert_close(tensors[f"{stack}.input"], tensors[f"{stack}.embedding"] + tensors[f"{stack}.positions"])
         stream = tensors[f"{stack}.input"]
@@ -129,7 +129,7 @@ def check_sublayer(layer, kind: str, part: dict[str, torch.Tensor], is_masked: b
 
 
 def test_names_are_in_the_order_of_figure_1(tiny_model):
-    tensors, _ = record_tensors(twin_of(tiny_model()), ids(4), ids(3, first=(0,)))
+    tensors, _ = record_tensors(shared_copy(tiny_model()), ids(4), ids(3, first=(0,)))
     names = list(tensors)
     assert names[:4] == ["encoder.embedding", "encoder.positions", "encoder.input", "encoder.layers.0.self_attn.input"]
     assert names[-1] == "decoder.output"
@@ -150,7 +150,7 @@ def test_without_the_mask_a_position_sees_what_it_should_predict(tiny):
 
 
 def test_in_bfloat16_the_tensors_are_float32(tiny_model):
-    tensors, _ = record_tensors(twin_of(tiny_model().bfloat16()), ids(4), ids(3, first=(0,)))
+    tensors, _ = record_tensors(shared_copy(tiny_model().bfloat16()), ids(4), ids(3, first=(0,)))
     assert all(x.dtype == torch.float32 for x in tensors.values())
 
 
@@ -182,7 +182,7 @@ def test_the_model_is_left_as_it_was_even_after_an_error(tiny, monkeypatch):
 
 def test_a_twin_shares_the_weights_and_nothing_else(tiny):
     model, _ = tiny
-    twin = twin_of(model)
+    twin = shared_copy(model)
     theirs = {id(parameter) for parameter in model.parameters()}
     assert {id(parameter) for parameter in twin.parameters()} == theirs
     assert not {id(module) for module in twin.modules()} & {id(module) for module in model.modules()}
@@ -252,7 +252,7 @@ def test_the_smoothed_loss_follows_from_two_log_probabilities(tiny, smoothing_ty
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
 def test_an_empty_text_is_refused(tiny, text):
-    with pytest.raises(ValueError, match="no text to translate"):
+    with pytest.raises(ValueError, match="The text is empty"):
         inspect_translation(*tiny, text)
 
 
@@ -285,7 +285,7 @@ def test_the_recorded_search_is_the_one_of_generate(tiny_model, beams, alpha, na
     model.generation_config.max_new_tokens = 12
     model.generation_config.early_stopping = "never" if beams > 1 else False
     wanted = model.generate(source, return_dict_in_generate=True, num_beams=beams, length_penalty=alpha)
-    found, record = record_search(twin_of(model), source, beams, alpha)
+    found, record = trace_search(shared_copy(model), source, beams, alpha)
     assert torch.equal(found, wanted.sequences)
     best = record.finished[0]
     assert best.tokens == found[0, 1:].tolist()
@@ -391,7 +391,7 @@ def test_every_head_by_itself_in_one_batch_is_what_each_gives_alone(tiny_model, 
     for one in others[::5]:
         with without_heads(model, [one.head]):
             log_prob = log_probs_of(model, source, target).sum().item()
-            alone = search(twin_of(model), source, beams)
+            alone = search(shared_copy(model), source, beams)
         assert one.log_prob_of_original == pytest.approx(log_prob, abs=1e-4)
         assert torch.equal(one.target_ids, alone.sequences[0])
         assert one.score == pytest.approx(alone.sequences_scores[0].item(), abs=1e-4)

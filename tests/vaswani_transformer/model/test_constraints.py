@@ -80,9 +80,13 @@ def test_a_word_that_goes_on_does_not_count():
     words = RequiredWords([[[7, 8]]], joining={9})
     states = [State()]
     for token in (7, 7, 8, 9, 7, 8, 5):
-        states.append(words.after(states[-1], token))
-    assert [state.has for state in states] == [0, 0, 0, 1, 0, 0, 1, 1]
-    assert words.leading(states[2]) == [8] and words.leading(states[4]) == [7] and words.leading(states[-1]) == []
+        states.append(words.next_state(states[-1], token))
+    assert [state.done for state in states] == [0, 0, 0, 1, 0, 0, 1, 1]
+    assert (
+        words.continuations(states[2]) == [8]
+        and words.continuations(states[4]) == [7]
+        and words.continuations(states[-1]) == []
+    )
     joining = set(range(2, 15))
     found = MODEL.generate(
         BATCH, required_words=[[[[20]]]] * SENTENCES, joining_tokens=joining, num_beams=4, max_new_tokens=40
@@ -96,8 +100,8 @@ def test_a_word_is_found_in_a_failed_beginning_of_itself():
     words = RequiredWords([[[1, 1, 2]]])
     state = State()
     for token in (1, 1, 1, 2):
-        state = words.after(state, token)
-    assert state.has == 1
+        state = words.next_state(state, token)
+    assert state.done == 1
 
 
 def test_a_length_without_room_gives_what_has_most():
@@ -111,12 +115,12 @@ def test_a_length_without_room_gives_what_has_most():
     [
         (dict(required_words=[[[[3]]]], num_beams=4), "given for 1 of"),
         (dict(required_words=[[[[3]]]] * SENTENCES), "need beam search"),
-        (dict(required_words=[[[[]]]] * SENTENCES, num_beams=4), "an empty one"),
+        (dict(required_words=[[[[]]]] * SENTENCES, num_beams=4), "an empty form"),
         (dict(required_words=[[[]]] * SENTENCES, num_beams=4), "no forms"),
         (dict(required_words=[[[[99]]]] * SENTENCES, num_beams=4), "not below 30"),
-        (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4, do_sample=True), "neither of samples"),
+        (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4, do_sample=True), "combined with sampling"),
         (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4,
-              shortlist=Shortlist(torch.full((30, 1), EOS), torch.arange(1, 9))), "nor with a shortlist"),
+              shortlist=Shortlist(torch.full((30, 1), EOS), torch.arange(1, 9))), "or with a shortlist"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

@@ -138,6 +138,6 @@ def test_sentences_that_leave_the_batch_are_found_as_in_it(monkeypatch, mode):
     assert whole.past_key_values is not None and output.past_key_values is None
     assert any(rows is not None and 0 < len(rows) < 12 for rows in left)
     assert torch.equal(whole.sequences, output.sequences)
-    for name in ("sequences_scores", "token_log_probs"):
+    for name in ("sequences_scores", "token_log_probs") if "num_beams" in mode else ():
         torch.testing.assert_close(output[name], whole[name], atol=1e-5, rtol=1e-5)
     assert torch.equal(output.sequences, model.generate(sources, **mode))

@@ -50,7 +50,7 @@ def test_finds_what_the_library_finds_among_these_tokens(seed, beams, asked):
 @every_mode
 def test_only_listed_tokens_are_produced(mode):
     shortlist = random_shortlist()
-    allowed = shortlist.of(BATCH, VOCAB_SIZE)
+    allowed = shortlist.allowed_tokens(BATCH, VOCAB_SIZE)
     sequences = MODEL.generate(BATCH, shortlist=shortlist, **mode)
     for row, ids in enumerate(generated(sequences)):
         assert allowed[row, ids].all()
@@ -100,7 +100,7 @@ def test_is_saved_and_loaded(tmp_path, vocab_size):
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path):
-    with pytest.raises(ValueError, match=f"has no {FILE}. `python -m training.shortlist` makes one"):
+    with pytest.raises(ValueError, match=f"has no {FILE}. Make one with `python -m training.shortlist`"):
         Shortlist.from_pretrained(tmp_path)
     save_file({"tokens": torch.zeros(3, 1, dtype=torch.int32)}, tmp_path / FILE)
     with pytest.raises(ValueError, match="is damaged"):
@@ -111,12 +111,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
 
 
 def test_that_of_another_model_is_refused():
-    with pytest.raises(ValueError, match="for 40 source tokens and at least 40 target tokens"):
+    with pytest.raises(ValueError, match="with 40 source tokens and at least 40 target tokens"):
         MODEL.generate(BATCH, shortlist=Shortlist(torch.full((40, 1), 39), torch.tensor([EOS])))
 
 
 def test_a_source_without_tokens_is_refused():
-    with pytest.raises(ValueError, match="give them as `input_ids`"):
+    with pytest.raises(ValueError, match="pass them as `input_ids`"):
         MODEL.generate(inputs_embeds=MODEL.get_encoder().embed_tokens(BATCH), shortlist=random_shortlist())
 
 

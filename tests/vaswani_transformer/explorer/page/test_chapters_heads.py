@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from vaswani_transformer.inspection.heads import log_probs_of, twin_of, without_heads
+from vaswani_transformer.inspection.heads import log_probs_of, shared_copy, without_heads
 
 
 SENTENCE = "The girl who lives next door gave her brother a book."
@@ -81,9 +81,9 @@ def test_chapter_3_ranks_the_heads_by_the_fall_of_log_p(open_chapter, inspected,
     ]
     falls = []
     for head in in_the_pages_order:
-        twin = twin_of(model)
-        with without_heads(twin, [head]):
-            falls.append(inspection.log_prob - log_probs_of(twin, inspection.source_ids, inspection.target_ids).sum())
+        copied = shared_copy(model)
+        with without_heads(copied, [head]):
+            falls.append(inspection.log_prob - log_probs_of(copied, inspection.source_ids, inspection.target_ids).sum())
     torch.testing.assert_close(shown, torch.stack(falls), atol=1e-3, rtol=0)
 
 
