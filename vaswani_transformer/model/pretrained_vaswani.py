@@ -172,7 +172,7 @@ class HeadVocabularyMixin:
         """Resize the source vocabulary, and the target's if both have the same size, which counts as one vocabulary.
 
         The pre-softmax transformation follows the target. If these are two vocabularies that happen to have the same
-        size, then call `resize_decoder_token_embeddings` with the target's size.
+        size, call `resize_decoder_token_embeddings` afterwards with the target's size.
 
         Returns:
             The source embedding.

@@ -9,7 +9,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from vaswani_transformer.model.decoding_vaswani import DecoderStep, can_step
 
 
-# What makes another decoder of the paper's.
+# Variants of the paper's decoder.
 VARIANTS = [
     dict(),
     dict(norm_position="pre"),
@@ -77,7 +77,7 @@ def test_the_library_refuses_a_quantised_cache_for_encoder_decoders(tiny_model, 
 def test_steps_equal_the_model(monkeypatch, tiny_model, variant, beams):
     """Beams that are chosen at random, dropped and doubled have the logits of their own histories.
 
-    So it is for sentences that stay when others leave, and with so few slots that they have to grow.
+    This also holds for sentences that stay when others leave, and with slots that have to grow.
     """
     monkeypatch.setattr("vaswani_transformer.model.decoding_vaswani.INITIAL_CAPACITY", 2)
     model = tiny_model(**variant)

@@ -1,4 +1,4 @@
-"""What must not change a translation: padding, batch mates, the kind of cache, precision, compilation."""
+"""Things that must not change a translation: padding, the rest of the batch, the cache, precision, compilation."""
 
 import copy
 
@@ -68,8 +68,8 @@ def test_batch_mates_do_not_matter(sentences, side, mode):
     together = generated(MODEL.generate(padded(sentences, side), **mode))
     for sentence, ours in zip(sentences, together, strict=True):
         if ours != generated(MODEL.generate(torch.tensor([sentence]), **mode))[0]:
-            found = paper_search(MODEL, sentence, mode.get("num_beams", 1), 0.6, len(sentence) + 50)
-            assert found.margin < 1e-4  # a tie, but for rounding
+            reference = paper_search(MODEL, sentence, mode.get("num_beams", 1), 0.6, len(sentence) + 50)
+            assert reference.margin < 1e-4  # a tie, but for rounding
 
 
 # Caches, precision, compilation ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What `generate` takes besides ids, and what it returns besides sequences."""
+"""The inputs of `generate` besides ids, and its outputs besides sequences, compared with transformers' own."""
 
 import pytest
 import torch

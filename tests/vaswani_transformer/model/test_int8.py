@@ -211,7 +211,7 @@ def test_a_saved_checkpoint_goes_to_other_runtimes(saved, tmp_path):
 
 
 def test_gradients_pass_through(with_instructions):
-    """Of the inputs, for whoever asks what an output depends on, or trains adapters."""
+    """Gradients of the inputs, for attribution methods and for training adapters."""
     layer = int8_layer(torch.randn(5, 8), torch.randn(5))
     x = torch.randn(3, 8, requires_grad=True)
     layer(x).sum().backward()

@@ -31,7 +31,7 @@ def only(shortlist: Shortlist, sources: list[list[int]]) -> dict:
     return dict(prefix_allowed_tokens_fn=allowed, renormalize_logits=True)
 
 
-# What is found -------------------------------------------------------------------------------------------------------
+# Results -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -40,11 +40,11 @@ def only(shortlist: Shortlist, sources: list[list[int]]) -> dict:
 def test_finds_what_the_library_finds_among_these_tokens(seed, beams, asked):
     model, shortlist = ending_model(seed), random_shortlist(seed)
     settings = dict(num_beams=beams, return_dict_in_generate=True)
-    found = model.generate(BATCH, shortlist=shortlist, **settings, **asked)
-    wanted = model.generate(BATCH, **settings, **only(shortlist, SOURCES))
-    assert generated(found.sequences) == generated(wanted.sequences)
+    result = model.generate(BATCH, shortlist=shortlist, **settings, **asked)
+    expected = model.generate(BATCH, **settings, **only(shortlist, SOURCES))
+    assert generated(result.sequences) == generated(expected.sequences)
     if beams > 1:
-        torch.testing.assert_close(found.sequences_scores, wanted.sequences_scores)
+        torch.testing.assert_close(result.sequences_scores, expected.sequences_scores)
 
 
 @every_mode
@@ -70,21 +70,21 @@ def test_a_translation_does_not_depend_on_its_batch(mode):
 )
 def test_goes_with_other_settings(mode, limit):
     shortlist = random_shortlist()
-    found = generated(MODEL.generate(BATCH, shortlist=shortlist, **mode, **limit))
-    wanted = generated(MODEL.generate(BATCH, **only(shortlist, SOURCES), **mode, **limit))
-    assert found == wanted
+    result = generated(MODEL.generate(BATCH, shortlist=shortlist, **mode, **limit))
+    expected = generated(MODEL.generate(BATCH, **only(shortlist, SOURCES), **mode, **limit))
+    assert result == expected
 
 
 def test_all_tokens_change_nothing():
     everything = Shortlist(torch.zeros(VOCAB_SIZE, 1), torch.arange(VOCAB_SIZE))
-    found = MODEL.generate(BATCH, shortlist=everything, num_beams=4)
-    assert torch.equal(found, MODEL.generate(BATCH, num_beams=4, bad_words_ids=[[PAD]], renormalize_logits=True))
+    result = MODEL.generate(BATCH, shortlist=everything, num_beams=4)
+    assert torch.equal(result, MODEL.generate(BATCH, num_beams=4, bad_words_ids=[[PAD]], renormalize_logits=True))
 
 
 def test_in_int8():
     model, shortlist = quantize(ending_model(4)), random_shortlist()
-    found = model.generate(BATCH, shortlist=shortlist, num_beams=4)
-    assert generated(found) == generated(model.generate(BATCH, num_beams=4, **only(shortlist, SOURCES)))
+    result = model.generate(BATCH, shortlist=shortlist, num_beams=4)
+    assert generated(result) == generated(model.generate(BATCH, num_beams=4, **only(shortlist, SOURCES)))
 
 
 # Its file ------------------------------------------------------------------------------------------------------------
