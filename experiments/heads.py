@@ -33,7 +33,7 @@ from matplotlib.axes import Axes
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import checkpoint_path, translate_texts
-from vaswani_transformer.inspection.heads import Head, head_names, twin_of, without_heads
+from vaswani_transformer.inspection.heads import Head, head_names, shared_copy, without_heads
 from vaswani_transformer.loading import load
 
 from . import figures
@@ -76,7 +76,7 @@ def run(lab: Lab) -> dict[str, Any]:
 def examine(name: str, pairs: Pairs, text: Sequence[str]) -> dict[str, Any]:
     """The results of a checkpoint; `text` defines the roles of heads, and which words are rare."""
     model, tokenizer = load(checkpoint_path(name), dtype="float32")  # stored in half of that
-    model, heads = twin_of(model), head_names(model)
+    model, heads = shared_copy(model), head_names(model)
     whole, bleu = losses(model, tokenizer, pairs[TESTED]), bleu_of(model, tokenizer, pairs[SCORED])
     roles = roles_of(model, tokenizer, text)
     single = []

@@ -183,7 +183,7 @@ def run(options: argparse.Namespace):
     shortlist.save_pretrained(options.output)
     target_size = model.lm_head.out_features
     sources = tokenizer([source for source, _ in pairs[:1000]], padding=True, return_tensors="pt", verbose=False)
-    size = shortlist.of(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
+    size = shortlist.allowed_tokens(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
     print(f"{len(pairs):,} pairs aligned. A sentence may use {size:,.0f} of {target_size:,} tokens on average.")
 
 

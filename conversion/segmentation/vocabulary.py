@@ -141,7 +141,9 @@ def assemble(
                 settings[f"{prefix}surfaces"] = built.surfaces
     if moses is not None:
         settings |= {f"moses_{name}": value for name, value in vars(moses).items()}
-    tokenizer = VaswaniTokenizer.of(source_side.tokenizer, target_side and target_side.tokenizer, **options, **settings)
+    tokenizer = VaswaniTokenizer.from_sides(
+        source_side.tokenizer, target_side and target_side.tokenizer, **options, **settings
+    )
     return ConvertedTokenizer(tokenizer, differences)
 
 

@@ -13,7 +13,7 @@ from vaswani_transformer import load
 @pytest.fixture(scope="module")
 def loaded():
     model, tokenizer = load(tiny_checkpoint())
-    return heads.twin_of(model.float()), tokenizer
+    return heads.shared_copy(model.float()), tokenizer
 
 
 @pytest.mark.parametrize(

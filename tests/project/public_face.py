@@ -53,7 +53,7 @@ def translate(texts: list[str]) -> list[str]:
 def tokenize(texts: list[str]) -> list[PreTrainedTokenizerFast]:
     learned = learn_tokenizer(texts, vocab_size=400)
     assert_type(learned, PreTrainedTokenizerFast)
-    return [learned, VaswaniTokenizer.of(learned.backend_tokenizer)]
+    return [learned, VaswaniTokenizer.from_sides(learned.backend_tokenizer)]
 
 
 def look(text: str) -> str:

@@ -237,7 +237,7 @@ def test_tokens_are_those_of_each_side_and_none_is_padding():
     """Though the tokenizer has just padded others, as validation makes it do."""
     texts = ["ab ba", "ab", "a b a b"]
     source, target = (learn_tokenizer([letters] * 5, 262).backend_tokenizer for letters in ("ab ba", "ba ab aab"))
-    tokenizer = VaswaniTokenizer.of(source, target, pad_token="<pad>", eos_token="</s>")
+    tokenizer = VaswaniTokenizer.from_sides(source, target, pad_token="<pad>", eos_token="</s>")
     expected = [(tokenizer(text).input_ids, tokenizer(text_target=text).input_ids) for text in texts]
     tokenizer(texts, text_target=texts, padding=True)
     pairs_in_memory = in_memory([(text, text) for text in texts], tokenizer, filters(max_ratio=1e9))
@@ -516,7 +516,7 @@ def test_what_is_not_one_byte_pair_encoding_cannot_be_cut(tokenizer):
     inside = Tokenizer(models.Unigram([("a", -1.0)], 0, False))
     for other in (
         PreTrainedTokenizerFast(tokenizer_object=inside),
-        VaswaniTokenizer.of(tokenizer.backend_tokenizer, tokenizer.backend_tokenizer),
+        VaswaniTokenizer.from_sides(tokenizer.backend_tokenizer, tokenizer.backend_tokenizer),
     ):
         with pytest.raises(ValueError, match=r"bpe_dropout needs a tokenizer with one byte-pair encoding"):
             Merges(other)

@@ -35,7 +35,7 @@ def diagonal(sources, targets):
 
 
 def listed(tokenizer, shortlist: Shortlist, text: str) -> set[int]:
-    allowed = shortlist.of(tokenizer([text], return_tensors="pt")["input_ids"], len(tokenizer))
+    allowed = shortlist.allowed_tokens(tokenizer([text], return_tensors="pt")["input_ids"], len(tokenizer))
     return set(allowed[0].nonzero().flatten().tolist())
 
 

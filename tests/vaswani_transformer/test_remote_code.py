@@ -167,7 +167,7 @@ def test_copied_code_makes_a_bare_folder_whole(facts, tmp_path):
 
 def test_copied_code_holds_the_tokenizers_where_it_is_ours(tmp_path):
     sides = (Tokenizer(WordLevel({"<pad>": 0, word: 1})) for word in "ab")
-    VaswaniTokenizer.of(*sides, pad_token="<pad>").save_pretrained(tmp_path)
+    VaswaniTokenizer.from_sides(*sides, pad_token="<pad>").save_pretrained(tmp_path)
     VaswaniConfig().save_pretrained(tmp_path)
     before = json.loads((tmp_path / "tokenizer_config.json").read_text())
     (tmp_path / remote_code.TOKENIZER_FILE).unlink()

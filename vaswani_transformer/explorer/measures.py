@@ -7,7 +7,7 @@ import torch
 
 from ..inspection.heads import Head
 from ..inspection.inspection import Inspection
-from ..inspection.readable import START, Token
+from ..inspection.token_text import START, Token
 
 
 # The least mean share of the weight, on a position or a kind of token, that gives a head its label.

@@ -9,7 +9,7 @@ from safetensors.torch import save
 
 from ..inspection.heads import head_names
 from ..inspection.inspection import Inspection
-from ..inspection.readable import Reader, Token, read_target
+from ..inspection.token_text import Token, TokenReader, target_reader
 from ..model.configuration_vaswani import VaswaniConfig
 from .checkpoints import LoadedCheckpoint
 from .measures import roles_of
@@ -159,7 +159,7 @@ def tensors_file(tensors: dict[str, torch.Tensor]) -> bytes:
 
 def run_response(checkpoint: LoadedCheckpoint, run_id: str, request: dict, inspection: Inspection) -> dict[str, Any]:
     """Describe a translation and its search, without the tensors."""
-    reader = read_target(checkpoint.tokenizer)
+    reader = target_reader(checkpoint.tokenizer)
     return {
         "id": run_id,
         "checkpoint": checkpoint.name,
@@ -189,7 +189,7 @@ def tokens_response(tokens: list[Token]) -> list[dict[str, Any]]:
     return [asdict(token) for token in tokens]
 
 
-def search_response(checkpoint: LoadedCheckpoint, reader: Reader, inspection: Inspection) -> dict[str, Any]:
+def search_response(checkpoint: LoadedCheckpoint, reader: TokenReader, inspection: Inspection) -> dict[str, Any]:
     search = inspection.search
     return {
         "beams": search.beams,
@@ -211,7 +211,7 @@ def search_response(checkpoint: LoadedCheckpoint, reader: Reader, inspection: In
     }
 
 
-def candidate_response(candidate, reader: Reader) -> dict[str, Any]:
+def candidate_response(candidate, reader: TokenReader) -> dict[str, Any]:
     response = asdict(candidate)
     response["id"] = response.pop("token")
     return response | {"text": reader.token(candidate.token).text}

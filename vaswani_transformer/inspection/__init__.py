@@ -1,8 +1,8 @@
 """Looking inside a translation.
 
-inspection.py        every tensor of a translation, and the search that found it
-search_record.py     what a beam search considered at each step
+inspection.py        every tensor of a translation, and its search
+search_trace.py      the candidates of a beam search at each step
 heads.py             the model without some of its attention heads
-readable.py          tokens as a reader sees them
+token_text.py        the text of tokens, for display
 attention_figure.py  attention drawn as SVG
 """

@@ -1,4 +1,4 @@
-"""What is under equation 1: beams that share keys, sources packed for flash attention, and caches.
+"""The mechanics behind equation 1: beams that share keys, sources packed for flash attention, and caches.
 
 The model computes queries, keys and values, and calls `attend` with a kernel (the paper's formula or a faster one).
 
@@ -25,8 +25,8 @@ def attend(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Equation 1 by `kernel`: query [B * n, H, T, K], key [B, H, S, K], value [B, H, S, V] -> [B * n, T, H, V].
 
-    With them the weights [B * n, H, T, S], if the kernel has any. The n beams of a sentence may share one row of keys
-    and values. They then attend as one row of n * T queries, so that keys and values need no copies.
+    Also returns the weights [B * n, H, T, S], if the kernel has any. The n beams of a sentence may share one row of
+    keys and values. They then attend as one row of n * T queries, so that keys and values are not copied.
     """
     rows, _, length, _ = query.shape
     if key.shape[0] != rows:
@@ -47,12 +47,12 @@ def attend(
 def pack_source(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, dict]:
-    """Packs the real tokens of all rows into one: keys [B, H, S, K] -> [1, H, all lengths, K], and each row's offset.
+    """Pack the real tokens of all rows into one: keys [B, H, S, K] -> [1, H, all lengths, K], and each row's offset.
 
-    Flash attention needs this in cross-attention, which would apply a mask [B, S] to the queries as well.
+    Flash attention needs this in cross-attention: it would apply a mask [B, S] to the queries, too.
     """
 
-    def packed(x: torch.Tensor) -> torch.Tensor:
+    def pack(x: torch.Tensor) -> torch.Tensor:
         by_token = x[:, :, : mask.shape[1]].transpose(1, 2)  # [B, S, H, K]; a static cache has more slots than S
         return by_token[mask].transpose(0, 1).unsqueeze(0)
 
@@ -63,13 +63,13 @@ def pack_source(
         "max_length_q": queries,
         "max_length_k": int(lengths.max()),
     }
-    return packed(key), packed(value), packing
+    return pack(key), pack(value), packing
 
 
 def padding_mask(
     config: PreTrainedConfig, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None
 ) -> torch.Tensor | None:
-    """The source's mask [B, S]: as given, else 0 where `input_ids` is padding."""
+    """The source's mask [B, S]: the given one, else 0 where `input_ids` is padding."""
     if attention_mask is None and input_ids is not None and config.pad_token_id is not None:
         return input_ids.ne(config.pad_token_id).long()
     return attention_mask
@@ -78,7 +78,7 @@ def padding_mask(
 def cross_attention_mask(
     config: PreTrainedConfig, hidden_states: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor | None:
-    """The mask of cross-attention in the form that the kernel wants: targets [B * n, T, D], memory [B, S, D]."""
+    """The mask of cross-attention in the kernel's form: targets [B * n, T, D], memory [B, S, D], mask [B, S]."""
     queries = hidden_states.reshape(memory.shape[0], -1, hidden_states.shape[-1])  # [B, n * T, D]
     return create_bidirectional_mask(
         config=config, inputs_embeds=queries, attention_mask=mask, encoder_hidden_states=memory
@@ -89,12 +89,12 @@ def cross_attention_mask(
 
 
 def store_target(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
-    """Keys and values of the target's new tokens -> those of all its tokens so far."""
+    """Store keys and values of the target's new tokens, and return those of all its tokens so far."""
     return (key, value) if cache is None else cache.self_attention_cache.update(key, value, layer)
 
 
 def store_source(cache: EncoderDecoderCache | None, layer: int, key: torch.Tensor, value: torch.Tensor):
-    """Keys and values of the source, stored for the next steps."""
+    """Store keys and values of the source for the next steps, and return them."""
     if cache is None:
         return key, value
     cache.is_updated[layer] = True
@@ -102,7 +102,7 @@ def store_source(cache: EncoderDecoderCache | None, layer: int, key: torch.Tenso
 
 
 def stored_source(cache: EncoderDecoderCache | None, layer: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Keys and values of the source, if an earlier step has computed them."""
+    """The stored keys and values of the source, or None in the first step."""
     if cache is None or not cache.is_updated.get(layer):
         return None
     stored = cache.cross_attention_cache.layers[layer]

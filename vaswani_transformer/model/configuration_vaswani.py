@@ -1,8 +1,7 @@
 """Configuration of the Transformer of "Attention Is All You Need" (Vaswani et al. 2017, arXiv 1706.03762).
 
-The defaults are the paper's base model. Every field in which the paper, its authors' own code (tensor2tensor as
-published in June 2017, "T2T" below) and the other toolkits differ is a field here, so that one model class serves them
-all.
+The defaults are the paper's base model. Each difference between the paper, its authors' own code (tensor2tensor as
+published in June 2017, "T2T" below) and the other toolkits is a field here, so that one model class serves them all.
 """
 
 from typing import Literal
@@ -35,7 +34,7 @@ TABLE_3 = {
 
 BIG = dict(d_model=1024, d_ff=4096, encoder_attention_heads=16, decoder_attention_heads=16, dropout=0.3)
 
-# What T2T did where the paper is silent or says otherwise; 40,960 rows is its 37k vocabulary padded.
+# T2T's choices where the paper is silent or differs. 40,960 rows are its 37k vocabulary, padded.
 T2T_2017 = dict(
     vocab_size=40_960, attention_bias=True, position_layout="concatenated", position_divisor="half_minus_one"
 )
@@ -47,7 +46,7 @@ PRESETS = {
     "base-t2t-2017": T2T_2017,
     "big-t2t-2017": {**BIG, **T2T_2017},
     **TABLE_3,
-    # Not in the paper: small enough to train on a CPU in hours. "mini" is the shape of the shipped checkpoint.
+    # Not in the paper: small enough to train on a CPU in hours. "mini" is the size of the included checkpoint.
     "mini": dict(
         vocab_size=8192, d_model=256, d_ff=1024, encoder_layers=4, decoder_layers=3,
         encoder_attention_heads=4, decoder_attention_heads=4,
@@ -68,69 +67,75 @@ SIZES = (
 @strict
 class VaswaniConfig(PreTrainedConfig):
     r"""
-    Configuration of a [`VaswaniModel`]; see the module for what the defaults are.
+    Configuration of a [`VaswaniModel`]. The defaults are the paper's base model (Table 3).
 
     Args:
         vocab_size (`int`, defaults to 37000):
-            Rows of the source embedding, and of the target's unless `decoder_vocab_size` says otherwise (section 5.1).
+            Rows of the source embedding, and of the target embedding unless `decoder_vocab_size` is set (section 5.1).
         decoder_vocab_size (`int`, *optional*):
-            Rows of the target embedding where source and target have vocabularies of their own.
+            Rows of the target embedding, if source and target have separate vocabularies.
         d_model (`int`, defaults to 512): Width of every layer's output (section 3.1).
         d_ff (`int`, defaults to 2048): Inner width of the position-wise feed-forward networks (section 3.3).
-        decoder_d_ff (`int`, *optional*): The decoder's, where it differs from the encoder's.
-        encoder_layers, decoder_layers (`int`, defaults to 6): N of each stack (section 3.1).
+        decoder_d_ff (`int`, *optional*): The decoder's inner width, if it differs from the encoder's.
+        encoder_layers, decoder_layers (`int`, defaults to 6): N, the layers of each stack (section 3.1).
         encoder_attention_heads, decoder_attention_heads (`int`, defaults to 8): h of each stack (section 3.2.2).
         d_k, d_v (`int`, *optional*, default to `d_model / h`): Width of one head's keys and values (section 3.2.2).
         dropout (`float`, defaults to 0.1):
             P_drop, on the output of each sub-layer and on the sums of embeddings and positions (section 5.4).
         attention_dropout, activation_dropout (`float`, default to 0.0):
-            On attention weights and after the feed-forward activation; later versions of T2T have them, the paper none.
+            Dropout on attention weights and after the feed-forward activation. Later versions of T2T have both; the
+            paper has neither.
         activation_function (`str`, defaults to `"relu"`): Any name in `transformers.activations.ACT2FN` (section 3.3).
         norm_position (`"post"` or `"pre"`, defaults to `"post"`):
             LayerNorm(x + Sublayer(x)) as published, or x + Sublayer(LayerNorm(x)) (section 3.1).
-        decoder_norm_position (`"post"` or `"pre"`, *optional*): The decoder's, where it differs from the encoder's.
+        decoder_norm_position (`"post"` or `"pre"`, *optional*): The decoder's, if it differs from the encoder's.
         final_norm (`bool`, *optional*):
-            Whether a LayerNorm follows each stack. Unset: only after a pre-norm stack; the paper has none.
-        layer_norm_eps (`float`, defaults to 1e-6): Not in the paper; T2T's.
+            Whether a LayerNorm follows each stack. By default only after a pre-norm stack; the paper has none.
+        layer_norm_eps (`float`, defaults to 1e-6): The epsilon of LayerNorm: T2T's, as the paper gives none.
         layer_norm_deviation (`"biased"` or `"unbiased"`, defaults to `"biased"`):
-            Divide by sqrt(variance + eps), or by sqrt(variance * D / (D - 1)) + eps as the Annotated Transformer does.
+            LayerNorm divides by sqrt(variance + eps), or by sqrt(variance * D / (D - 1)) + eps as in the Annotated
+            Transformer.
         position_encoding (`"sinusoidal"`, `"learned"` or `"none"`, defaults to `"sinusoidal"`):
-            Section 3.5; Table 3 row (E).
+            How positions are encoded (section 3.5; "learned" is row (E) of Table 3).
         position_layout (`"interleaved"` or `"concatenated"`, defaults to `"interleaved"`):
-            sin and cos alternate as in the paper's formula, or all sines come before all cosines as in T2T.
+            Sines and cosines alternate as in the paper's formula, or all sines come before all cosines as in T2T.
         position_divisor (`"half"` or `"half_minus_one"`, defaults to `"half"`):
             Frequency i is 10000^(-i / (d_model/2)) as in the paper, or 10000^(-i / (d_model/2 - 1)) as in T2T.
         position_offset (`int`, defaults to 0): Position of the first token (fairseq: 2).
         max_position_embeddings (`int`, *optional*):
-            Rows of the learned position table; required there. Sinusoids have no length limit.
+            Rows of the learned position table, which requires it. Sinusoids have no length limit.
         attention_bias (`bool`, defaults to `False`):
-            Biases in the four projections of attention: the paper shows none, T2T had them until November 2017.
-        feed_forward_bias (`bool`, defaults to `True`): b1 and b2 of equation 2; later OpenNMT-py has none.
-        softmax_bias (`bool`, defaults to `False`): A bias in the pre-softmax linear transformation (section 3.4).
-        scale_embedding (`bool`, defaults to `True`): Multiply embeddings by sqrt(d_model) (section 3.4).
+            Whether the four projections of attention have biases. The paper shows none; T2T had them until November
+            2017.
+        feed_forward_bias (`bool`, defaults to `True`): Whether equation 2 has b1 and b2; later versions of
+            OpenNMT-py have neither.
+        softmax_bias (`bool`, defaults to `False`):
+            Whether the pre-softmax linear transformation has a bias (section 3.4).
+        scale_embedding (`bool`, defaults to `True`): Whether embeddings are multiplied by sqrt(d_model) (section 3.4).
         scale_attention (`bool`, defaults to `True`):
-            Divide the products of queries and keys by sqrt(d_k) (section 3.2.1).
+            Whether the products of queries and keys are divided by sqrt(d_k) (section 3.2.1).
         source_space_embedding (`bool`, defaults to `False`):
-            A vector added to every position of the encoder's input: T2T's embedding of its "target space".
+            Whether a learned vector is added to every position of the encoder's input, T2T's "target space".
         share_embeddings (`"all"`, `"target"` or `"none"`, defaults to `"all"`):
             One matrix for source, target and pre-softmax (section 3.4), for target and pre-softmax, or three matrices.
         tie_word_embeddings (`bool`, *optional*):
-            The library's name for the same: `False` is `share_embeddings="none"`, and it is `True` for the others.
+            The library's name for the same: `False` means `share_embeddings="none"`, `True` one of the others.
         zero_pad_embedding (`bool`, defaults to `True`):
-            Looking up `pad_token_id` gives a zero vector while its tied row still trains. As the decoder starts from
-            `pad_token_id`, this is T2T's zero start vector; `False` gives a start token with an embedding of its own.
+            Whether the embedding of `pad_token_id` is a zero vector, while its tied row still trains. As the decoder
+            starts from `pad_token_id`, this is T2T's zero start vector. With `False` the start token has a learned
+            embedding.
         fused_initialisation (`bool`, defaults to `True`):
-            Glorot's bound for W^Q, W^K and W^V as the one matrix that they are stored as, which gives them the authors'
-            gain of 1/sqrt(2); or for each by itself.
+            Whether Glorot's bound is that of the one matrix in which W^Q, W^K and W^V are stored, which gives them the
+            authors' gain of 1/sqrt(2), or that of each by itself.
         label_smoothing (`float`, defaults to 0.1): eps_ls (section 5.4).
         label_smoothing_type (`"t2t"` or `"uniform"`, defaults to `"t2t"`):
-            How eps_ls is spread: over the other V - 1 tokens, less the constant that makes the best loss 0 (the
-            authors' code), or over all V tokens (`torch.nn.functional.cross_entropy`).
+            How eps_ls is spread: over the other V - 1 tokens, with a constant subtracted that makes the best loss 0
+            (the authors' code), or over all V tokens (`torch.nn.functional.cross_entropy`).
         pad_token_id, eos_token_id, decoder_start_token_id (`int`, default to 0, 1, 0): T2T's ids.
 
     Raises:
-        StrictDataclassError: a value of the wrong type, out of range, or in contradiction to another; the message says
-            what is allowed.
+        StrictDataclassError: A value has the wrong type, is out of range or contradicts another value; the message
+            says what is allowed.
     """
 
     model_type = "vaswani"
@@ -186,7 +191,7 @@ class VaswaniConfig(PreTrainedConfig):
     decoder_start_token_id: int | None = 0
 
     def __setattr__(self, name: str, value):
-        """Sets a field, and with it those that follow from it, so that one of them is enough wherever it is set."""
+        """Set a field, and the fields that follow from it."""
         super().__setattr__(name, value)
         if name == "vocab_size" and self.share_embeddings == "all":
             super().__setattr__("decoder_vocab_size", value)
@@ -200,25 +205,25 @@ class VaswaniConfig(PreTrainedConfig):
         """The configuration called `name` in `PRESETS` (base, big, every row of Table 3, ...), with fields overridden.
 
         Raises:
-            ValueError: there is no such preset; the message lists those there are.
+            ValueError: The preset does not exist; the message lists all presets.
         """
         if name not in PRESETS:
-            raise ValueError(f"There is no preset {name!r}. Presets: {', '.join(PRESETS)}.")
+            raise ValueError(f"Unknown preset {name!r}. Choose one of: {', '.join(PRESETS)}.")
         return cls(**{**PRESETS[name], **overrides})
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs):
-        """As the library's; the installed package leaves out which pipeline file a saved model carries.
+        """Read a configuration, as the library does; in the installed package without `custom_pipelines`.
 
-        `pipeline("translation", model=folder)` then takes the package's own pipeline, and needs no permission to run
-        code. The copy of this file in a repository on the Hub keeps it: there the pipeline is another file beside it.
+        `pipeline("translation", model=folder)` then uses the package's own pipeline, and needs no permission to run
+        code. The copy of this file in a Hub repository keeps the entry: there the pipeline is another file beside it.
         """
         if cls.__module__.startswith("vaswani_transformer."):
             config_dict = {name: value for name, value in config_dict.items() if name != "custom_pipelines"}
         return super().from_dict(config_dict, **kwargs)
 
     def __post_init__(self, **kwargs):
-        # Filled in rather than left unset, because `get_text_config(decoder=True)` reads every `decoder_*` field.
+        # Filled in, because `get_text_config(decoder=True)` reads every `decoder_*` field.
         if self.decoder_vocab_size is None:
             self.decoder_vocab_size = self.vocab_size
         if self.decoder_d_ff is None:
@@ -231,18 +236,22 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def longest_sequence(self) -> int | None:
-        """Tokens of the longest sequence that the model takes; None where there is no limit."""
+        """The maximum number of tokens in a sequence, or None if there is no limit."""
         if self.position_encoding != "learned":
             return None
         return self.max_position_embeddings - self.position_offset
 
     def check_length(self, length: int):
-        """Refuses a sequence of `length` tokens that a learned position table has no rows for, with a ValueError."""
-        longest = self.longest_sequence
-        if longest is not None and length > longest:
+        """Check that the learned position table, if any, has rows for `length` tokens.
+
+        Raises:
+            ValueError: The sequence is too long.
+        """
+        limit = self.longest_sequence
+        if limit is not None and length > limit:
             raise ValueError(
-                f"A sequence of {length} tokens is too long: the learned positions of this model end at {longest} "
-                "(`max_position_embeddings`)."
+                f"A sequence of {length} tokens is too long: the learned positions of this model end at {limit} "
+                "(`max_position_embeddings`). Split the text."
             )
 
     def validate_sizes(self):
@@ -269,8 +278,8 @@ class VaswaniConfig(PreTrainedConfig):
     def validate_positions(self):
         if self.position_encoding == "learned" and self.max_position_embeddings is None:
             raise ValueError(
-                "`position_encoding` is 'learned', which needs `max_position_embeddings`: the longest sequence (in "
-                "tokens, offset included) that the table has rows for."
+                "`position_encoding` is 'learned', which needs `max_position_embeddings`: the rows of the table, which "
+                "are the maximum number of tokens plus `position_offset`."
             )
         if self.position_encoding == "sinusoidal" and (self.d_model % 2 or self.d_model < 4):
             raise ValueError(f"`d_model` is {self.d_model}; sinusoidal positions need an even number of at least 4.")
@@ -298,7 +307,7 @@ class VaswaniConfig(PreTrainedConfig):
 
         if self.activation_function not in ACT2FN:
             raise ValueError(
-                f"`activation_function` is {self.activation_function!r}; known are {', '.join(sorted(ACT2FN))}."
+                f"`activation_function` is {self.activation_function!r}; choose one of {', '.join(sorted(ACT2FN))}."
             )
 
 

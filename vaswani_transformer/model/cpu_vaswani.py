@@ -1,4 +1,4 @@
-"""Linear maps and dropout with faster kernels on a CPU: the results are the same, only the time is not."""
+"""Linear maps and dropout with faster kernels for CPUs. Linear maps give the same results as torch's own."""
 
 import platform
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from .int8_vaswani import Int8Linear
 
 
 def is_intel() -> bool:
-    """Whether the CPU is Intel's, for which MKL, torch's own choice, has its widest instructions."""
+    """Whether this is an Intel CPU, on which MKL, torch's own choice, uses the widest instructions."""
     try:
         return "GenuineIntel" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -24,15 +24,16 @@ def is_intel() -> bool:
 INTEL = is_intel()
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise") and not INTEL
 MKL = INTEL and torch.backends.mkl.is_available() and hasattr(torch.ops.mkl, "_mkl_linear")
-# Products with so few rows wait for the weights to come from memory, which MKL reads once if they are packed for it.
-PACKED_ROWS = range(2, 17)
-packed: WeakKeyDictionary[nn.Module, tuple] = WeakKeyDictionary()  # by linear map: what it was made from, the weight
+# Products with so few rows wait for the weights from memory. MKL reads them once if they are in its own order.
+REORDERED_ROWS = range(2, 17)
+# For each linear map: the state of the weight that was reordered, and the reordered weight.
+reordered: WeakKeyDictionary[nn.Module, tuple] = WeakKeyDictionary()
 
 
 def linear(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """`layer(x)`: x [..., in] -> [..., out]. Inference in float32 on a CPU that is not Intel's is computed by oneDNN.
+    """`layer(x)`: x [..., in] -> [..., out]. For float32 inference on a CPU by another maker than Intel, oneDNN runs.
 
-    torch's own choice there, MKL, takes up to twice as long (benchmarks/README.md); on Intel's it is the faster one.
+    torch's own choice there, MKL, takes up to twice as long (benchmarks/README.md); on Intel CPUs MKL is faster.
     The layer stays a plain `nn.Linear`, so that tools which look for this class (quantisation, LoRA) find it.
     """
     if not (x.device.type == "cpu" and x.dtype == torch.float32 and takes_onednn(layer)):
@@ -40,50 +41,51 @@ def linear(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return torch.ops.mkldnn._linear_pointwise(x.contiguous(), layer.weight, layer.bias, "none", [], "")
 
 
-def product(layer: nn.Module, rows: int = 0) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`layer` as a function x [R, in] -> [R, out], for many calls with no gradient: what can be decided, is decided.
+def fast_linear(layer: nn.Module, rows: int = 0) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`layer` as a function x [R, in] -> [R, out] for many calls without gradients. The kernel is chosen once, here.
 
-    `rows` is the R that most calls will have, if it is known.
+    `rows` is the R of most calls, if it is known.
     """
-    if rows in PACKED_ROWS and MKL and is_plain_float32(layer):
-        mkl, weight, bias, in_order = torch.ops.mkl._mkl_linear.default, layer.weight, layer.bias, pack(layer, rows)
-        return lambda x: mkl(x, in_order, weight, bias, rows)  # with other rows it takes the weight as it is
+    if rows in REORDERED_ROWS and MKL and is_plain_float32(layer):
+        mkl, weight, bias = torch.ops.mkl._mkl_linear.default, layer.weight, layer.bias
+        reordered_weight = reorder_weight(layer, rows)
+        return lambda x: mkl(x, reordered_weight, weight, bias, rows)  # for another number of rows MKL takes `weight`
     if takes_onednn(layer):
         onednn = torch.ops.mkldnn._linear_pointwise.default
         weight, bias = layer.weight, layer.bias
         return lambda x: onednn(x, weight, bias, "none", [], "")
-    if isinstance(layer, Int8Linear) and layer.is_fast() and not is_watched(layer):
-        return layer.prepare(layer.packed)
+    if isinstance(layer, Int8Linear) and layer.is_fast() and not is_hooked(layer):
+        return layer.cached(layer.packed_product)
     if is_plain(layer):
         return partial(nn.functional.linear, weight=layer.weight, bias=layer.bias)
-    return lambda x: layer(x.unsqueeze(1)).squeeze(1)  # as the model gives it: [R, 1, in]
+    return lambda x: layer(x.unsqueeze(1)).squeeze(1)  # the model calls it with [B, T, in]
 
 
-def pack(layer: nn.Module, rows: int) -> torch.Tensor:
-    """The weight in MKL's order for products of so many rows; made once."""
+def reorder_weight(layer: nn.Module, rows: int) -> torch.Tensor:
+    """The weight in MKL's order for products with this number of rows, computed once for each state of the weight."""
     weight = layer.weight
-    stamp = weight.data_ptr(), None if weight.is_inference() else weight._version, rows
-    known, in_order = packed.get(layer, (None, None))
-    if known != stamp:
-        in_order = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), rows)
-        packed[layer] = stamp, in_order  # another thread may put its own here: what is returned is that for these rows
-    return in_order
+    state = weight.data_ptr(), None if weight.is_inference() else weight._version, rows
+    known_state, result = reordered.get(layer, (None, None))
+    if known_state != state:
+        result = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), rows)
+        reordered[layer] = state, result  # another thread may replace it: return `result`, which is for these rows
+    return result
 
 
 def takes_onednn(layer: nn.Module) -> bool:
-    """Whether oneDNN's float32 product can take the place of `layer`."""
+    """Whether oneDNN's float32 product can replace `layer`."""
     return ONEDNN and is_plain_float32(layer)
 
 
 def is_plain_float32(layer: nn.Module) -> bool:
-    """Whether another kernel can take the place of `layer`: a plain product in float32 on a CPU, for inference."""
+    """Whether another kernel can replace `layer`: a plain product in float32 on a CPU, for inference."""
     return (
         is_inference() and is_plain(layer) and layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu"
     )
 
 
 def is_inference() -> bool:
-    """Whether nothing follows the computation: no gradient (oneDNN's product has none), no compiler, no autocast."""
+    """Whether this is plain inference: no gradients (oneDNN's product has none), compiler, tracing or autocast."""
     return not (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()
@@ -93,23 +95,23 @@ def is_inference() -> bool:
 
 
 def is_plain(layer: nn.Module) -> bool:
-    """Whether calling `layer` is its product and nothing else: not quantised, adapted, sharded, hooked, offloaded."""
-    return type(layer) is nn.Linear and type(layer.weight) is nn.Parameter and not is_watched(layer)
+    """Whether `layer` only computes its product: not quantised, adapted, sharded, hooked or offloaded."""
+    return type(layer) is nn.Linear and type(layer.weight) is nn.Parameter and not is_hooked(layer)
 
 
-def is_watched(layer: nn.Module) -> bool:
-    """Whether hooks see what goes through `layer`, or something has replaced its `forward`."""
-    own = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
-    return bool(own or torch_module._has_any_global_hook())
+def is_hooked(layer: nn.Module) -> bool:
+    """Whether `layer` has forward hooks or a replaced `forward`, or there are global hooks."""
+    is_changed = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    return bool(is_changed or torch_module._has_any_global_hook())
 
 
 def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    """Inverted dropout (section 5.4): x [...] -> [...]. On a CPU the rate is exact to 2^-16."""
+    """Inverted dropout (section 5.4): x [...] -> [...]. On a CPU the rate is a multiple of 2^-16."""
     if not training or p == 0.0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
         return nn.functional.dropout(x, p=p)
     # One 64-bit draw serves four elements: a quarter of the time of nn.functional.dropout, a tenth of a training step.
     bits = torch.empty(x.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = bits[: x.numel()].view(x.shape) >= round(p * 2**16) - 2**15
-    return x * kept.to(x.dtype).mul_(1.0 / (1.0 - p))
+    mask = bits[: x.numel()].view(x.shape) >= round(p * 2**16) - 2**15
+    return x * mask.to(x.dtype).mul_(1.0 / (1.0 - p))

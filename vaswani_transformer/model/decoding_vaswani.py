@@ -1,8 +1,8 @@
-"""One token more: the decoder of modeling_vaswani.py, made ready to be run step by step.
+"""The decoder of modeling_vaswani.py, prepared to generate one token at a time.
 
-In generation a step's products are small, and what surrounds them takes as long as they do: modules, masks, views.
-Here whatever is the same in every step is done once. The n beams of a sentence share its source and one row of slots
-for their keys and values, which are written once and never moved: choosing beams permutes a mask alone.
+In generation a step's matrix products are small, and everything around them (modules, masks, views) takes as long as
+they do. Here whatever is the same in every step is done once. The n beams of a sentence share its source, and one row
+of slots for their keys and values. Slots are written once and never moved: choosing beams only permutes a mask.
 
 Shapes: B sentences, n beams of each, R = B * n rows, S source tokens, D = d_model, H heads of width K (or V for
 values), L slots: (t_1 beam_1, ..., t_1 beam_n, t_2 beam_1, ...), V vocabulary.
@@ -17,27 +17,27 @@ from torch.nn.modules import module as torch_module
 from transformers import GenerationConfig
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
-from .cpu_vaswani import product
-from .settings_vaswani import ANY_ROW
+from .cpu_vaswani import fast_linear
+from .settings_vaswani import ROW_INDEPENDENT
 from .shortlist_vaswani import OnlyShortlisted, ShortProduct
 
 
-CAPACITY = 64  # tokens that fit before the slots have to grow
+INITIAL_CAPACITY = 64  # tokens that fit before the slots have to grow
 
 
 def can_step(decoder: nn.Module) -> bool:
-    """Whether a step may pass by the decoder's own `forward`: nothing watches its modules or has replaced them.
+    """Whether steps can bypass the decoder's `forward`: its modules have no hooks and no replaced `forward`.
 
-    Linear maps may be anything: those that are not plain (adapted, hooked) are called as they are.
+    Linear maps may have both: `fast_linear` calls a layer that is not plain (adapted, hooked) as it is.
     """
     if decoder.training or decoder.config._attn_implementation != "sdpa" or torch_module._has_any_global_hook():
         return False
-    attached = (m for m in decoder.modules() if m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m))
-    return all(hasattr(module, "in_features") for module in attached)
+    changed = (m for m in decoder.modules() if m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m))
+    return all(hasattr(module, "in_features") for module in changed)
 
 
 def can_replace_forward(model: Any, config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
-    """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
+    """Whether a `DecoderStep` can replace `forward`: the model is unchanged, and only its logits are needed."""
     cache = model_kwargs.get("past_key_values")
     return (
         type(model).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
@@ -61,9 +61,10 @@ def start_steps(
     shortlist: OnlyShortlisted | None,
     shares: bool = True,
 ) -> "DecoderStep":
-    """Before the first step of a search over rows [R, L], for which `can_replace_forward` holds.
+    """Prepare the steps of a search over rows [R, L], for which `can_replace_forward` holds.
 
-    With `shares` the rows of a sentence share its source, and their own slots: their square is stored.
+    With `shares` the n rows of a sentence share its source and one row of slots. Attention to the target then takes
+    longer, as it also computes the masked slots of the other rows.
     """
     memory, mask = model_kwargs["encoder_outputs"][0], model_kwargs.get("attention_mask")
     if not shares:
@@ -75,17 +76,17 @@ def start_steps(
 
 
 class DecoderStep:
-    """The decoder and the pre-softmax product: all tokens so far, [R, T] -> logits of the next, [R, V].
+    """The decoder and the pre-softmax product: all tokens so far, [R, T] -> logits of the next token, [R, V].
 
     Args:
         model: A `VaswaniForConditionalGeneration` for which `can_step` holds.
-        memory: [B, S, D], the encoder's output.
-        memory_mask: [B, S] with 0 for padding, or nothing.
+        memory: The encoder's output, [B, S, D].
+        memory_mask: [B, S] with 0 for padding, or None.
         num_beams: n.
-        head: Takes the place of the pre-softmax product, if given.
+        head: Replaces the pre-softmax product, if given.
     """
 
-    outputs: dict = {}  # of a `ModelStep`, what it gives besides logits
+    outputs: dict = {}  # a `ModelStep` has attentions and hidden states here
 
     def __init__(
         self,
@@ -99,27 +100,27 @@ class DecoderStep:
         self.embed, self.embedding, self.norm = decoder.embed_tokens, decoder.embedding, decoder.norm
         self.config, self.num_beams, self.length = model.config, num_beams, 0
         self.layers = [LayerStep(layer, memory, num_beams) for layer in decoder.layers]
-        self.head = product(model.lm_head, len(memory) * num_beams) if head is None else head
-        self.hidden = torch.finfo(memory.dtype).min
+        self.head = fast_linear(model.lm_head, len(memory) * num_beams) if head is None else head
+        self.masked_value = torch.finfo(memory.dtype).min
         self.memory_mask = None
         if memory_mask is not None and not memory_mask.all():
             self.memory_mask = memory.new_zeros(memory.shape[0], 1, 1, memory.shape[1])  # [B, 1, 1, S]
-            self.memory_mask.masked_fill_(memory_mask[:, None, None] == 0, self.hidden)
-        self.own = torch.full((num_beams, num_beams), self.hidden, dtype=memory.dtype, device=memory.device)
-        self.own.fill_diagonal_(0.0)  # of the slots of one step a beam sees its own
+            self.memory_mask.masked_fill_(memory_mask[:, None, None] == 0, self.masked_value)
+        self.self_mask = memory.new_full((num_beams, num_beams), self.masked_value)
+        self.self_mask.fill_diagonal_(0.0)  # in the slots of the current step, each beam sees only its own
         self.mask = memory.new_empty(memory.shape[0], 1, num_beams, 0)  # [B, 1, n, L]
         self.positions = memory.new_empty(0, self.config.d_model)
-        # Hooks may ask which row they see.
+        # Hooks may depend on which row they see.
         watched = (*decoder.modules(), *model.lm_head.modules())
         self.has_hooks = any(module._forward_hooks or module._forward_pre_hooks for module in watched)
 
-    def can_drop(self, config: GenerationConfig, processors: Iterable, criteria: Iterable, returns_cache: bool) -> bool:
-        """Whether finished sentences may leave the batch: nothing asks which row it sees, or for all of them later."""
-        asks = config.return_dict_in_generate and (config.output_scores or config.output_logits or returns_cache)
-        return not (asks or self.has_hooks) and all(type(x) in ANY_ROW for x in (*processors, *criteria))
+    def can_drop(self, config: GenerationConfig, processors: Iterable, criteria: Iterable, return_cache: bool) -> bool:
+        """Whether finished sentences can leave the batch: nothing depends on the row, or records all rows."""
+        records = config.return_dict_in_generate and (config.output_scores or config.output_logits or return_cache)
+        return not (records or self.has_hooks) and all(type(x) in ROW_INDEPENDENT for x in (*processors, *criteria))
 
     def __call__(self, input_ids: torch.Tensor) -> torch.Tensor:
-        for tokens in input_ids[:, self.length :].unbind(dim=1):  # one, but for the first call
+        for tokens in input_ids[:, self.length :].unbind(dim=1):  # one token, except in the first call
             x = self.run_layers(tokens)
         return self.head(self.norm.forward(x))
 
@@ -127,11 +128,11 @@ class DecoderStep:
         """[R] -> [R, D]"""
         self.config.check_length(self.length + 1)
         if self.length == len(self.positions):
-            self.grow(max(CAPACITY, 2 * self.length))
+            self.grow(max(INITIAL_CAPACITY, 2 * self.length))
         begin, end = self.length * self.num_beams, (self.length + 1) * self.num_beams
         x = self.embed_tokens(tokens)
         if self.num_beams > 1:
-            self.mask[..., begin:end] = self.own
+            self.mask[..., begin:end] = self.self_mask
         mask = self.mask[..., :end] if self.num_beams > 1 else None
         for layer in self.layers:
             x = layer(x, begin, end, mask, self.memory_mask)
@@ -139,7 +140,7 @@ class DecoderStep:
         return x
 
     def embed_tokens(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The tokens' embeddings, scaled, at the present position: [R] -> [R, D]."""
+        """Scaled embeddings plus the current position: [R] -> [R, D]."""
         embedded = self.embed(tokens)
         if self.config.zero_pad_embedding and self.config.pad_token_id is not None:
             embedded = embedded * (tokens != self.config.pad_token_id).unsqueeze(-1)
@@ -148,27 +149,27 @@ class DecoderStep:
         return torch.add(self.positions[self.length], embedded, alpha=self.embedding.scale)
 
     def grow(self, capacity: int):
-        """Makes room for `capacity` tokens; what has been written stays."""
+        """Make room for `capacity` tokens, and keep what has been written."""
         device, dtype = self.mask.device, self.mask.dtype
-        if (longest := self.config.longest_sequence) is not None:
-            capacity = min(capacity, longest)
+        if (max_length := self.config.longest_sequence) is not None:
+            capacity = min(capacity, max_length)
         if self.config.position_encoding != "none":
             self.positions = self.embedding.encode(torch.arange(capacity, device=device)).to(dtype)
         else:
             self.positions = self.positions.new_empty(capacity, 0)
-        mask = self.mask.new_empty(*self.mask.shape[:3], capacity * self.num_beams).fill_(self.hidden)
+        mask = self.mask.new_empty(*self.mask.shape[:3], capacity * self.num_beams).fill_(self.masked_value)
         mask[..., : self.mask.shape[-1]] = self.mask
         self.mask = mask
         for layer in self.layers:
             layer.grow(capacity * self.num_beams)
 
     def reorder(self, rows: torch.Tensor):
-        """Beam i of a sentence goes on from beam `rows[i]`: [R], rows of the whole batch."""
+        """Let row i continue row `rows[i]`: [R], rows of the whole batch."""
         if self.num_beams > 1:
             self.mask = self.mask.flatten(0, 2).index_select(0, rows).view_as(self.mask)
 
     def cache(self) -> EncoderDecoderCache:
-        """The same keys and values as the library keeps them: of the target each beam's own history, [R, H, T, K]."""
+        """The keys and values as a cache of the library: for the target each beam's own history, [R, H, T, K]."""
         n, length = self.num_beams, self.length
         slots = torch.arange(length, device=self.mask.device).expand(len(self.mask), length)
         if n > 1:
@@ -176,36 +177,38 @@ class DecoderStep:
         slots = slots.reshape(len(self.mask), 1, n * length, 1)
         target, source = DynamicCache(), DynamicCache()
         for i, layer in enumerate(self.layers):
-            own = (x.gather(2, slots.expand(-1, x.shape[1], -1, x.shape[3])) for x in (layer.keys, layer.values))
-            target.update(*(x.unflatten(2, (n, length)).transpose(1, 2).flatten(0, 1) for x in own), i)
+            histories = (x.gather(2, slots.expand(-1, x.shape[1], -1, x.shape[3])) for x in (layer.keys, layer.values))
+            keys, values = (x.unflatten(2, (n, length)).transpose(1, 2).flatten(0, 1) for x in histories)
+            target.update(keys, values, i)
             source.update(layer.memory_keys, layer.memory_values, i)
         return EncoderDecoderCache(target, source)
 
-    def keep(self, sentences: torch.Tensor):
-        """Goes on with these sentences only: indices [b], which become sentences 0 to b - 1."""
+    def select(self, sentences: torch.Tensor):
+        """Keep these sentences only: indices [b], which become sentences 0 to b - 1."""
         self.mask = self.mask.index_select(0, sentences)
         if self.memory_mask is not None:
             self.memory_mask = self.memory_mask.index_select(0, sentences)
-        if hasattr(self.head, "keep"):
-            self.head.keep(sentences)
+        if isinstance(self.head, ShortProduct):
+            self.head.select(sentences)
         for layer in self.layers:
-            layer.keep(sentences, self.length * self.num_beams)
+            layer.select(sentences, self.length * self.num_beams)
 
 
 class LayerStep:
-    """One decoder layer for one new token of each row: [R, D] -> [R, D]."""
+    """One decoder layer, for one new token per row: [R, D] -> [R, D]."""
 
     def __init__(self, layer: nn.Module, memory: torch.Tensor, num_beams: int):
         rows = len(memory) * num_beams
-        own, cross, feed_forward = layer.self_attn, layer.cross_attn, layer.feed_forward
-        self.heads, self.d_k, self.d_v, self.scaling = own.num_heads, own.d_k, own.d_v, own.scaling
+        attention, cross, feed_forward = layer.self_attn, layer.cross_attn, layer.feed_forward
+        self.heads, self.scaling = attention.num_heads, attention.scaling
+        self.d_k, self.d_v = attention.d_k, attention.d_v
         self.pre_norm = layer.pre_norm
         self.norms = [layer.self_attn_norm.forward, layer.cross_attn_norm.forward, layer.feed_forward_norm.forward]
-        self.qkv, self.own_out = product(own.qkv_proj, rows), product(own.out_proj, rows)
-        self.query, self.cross_out = product(cross.q_proj, rows), product(cross.out_proj, rows)
-        self.fc1, self.fc2 = product(feed_forward.fc1, rows), product(feed_forward.fc2, rows)
+        self.qkv, self.self_out = fast_linear(attention.qkv_proj, rows), fast_linear(attention.out_proj, rows)
+        self.query, self.cross_out = fast_linear(cross.q_proj, rows), fast_linear(cross.out_proj, rows)
+        self.fc1, self.fc2 = fast_linear(feed_forward.fc1, rows), fast_linear(feed_forward.fc2, rows)
         self.activation = feed_forward.activation
-        keys_values = product(cross.kv_proj)(memory.flatten(0, 1)).unflatten(0, memory.shape[:2])
+        keys_values = fast_linear(cross.kv_proj)(memory.flatten(0, 1)).unflatten(0, memory.shape[:2])
         key, value = keys_values.split((self.heads * self.d_k, self.heads * self.d_v), dim=-1)
         self.memory_keys = key.unflatten(-1, (self.heads, -1)).transpose(1, 2).contiguous()  # [B, H, S, K]
         self.memory_values = value.unflatten(-1, (self.heads, -1)).transpose(1, 2).contiguous()  # [B, H, S, V]
@@ -227,26 +230,26 @@ class LayerStep:
         return norm(function(x, *args).add_(x))
 
     def attend_to_target(self, x: torch.Tensor, begin: int, end: int, mask: torch.Tensor | None) -> torch.Tensor:
-        """Attention to the slots up to `end`, after those from `begin` on are written."""
+        """Write the slots from `begin` to `end`, and attend to all slots up to `end`."""
         width = self.heads * self.d_k
         projected = self.qkv(x).view(len(self.keys), -1, 2 * width + self.heads * self.d_v)  # [B, n, H * (2 K + V)]
-        self.keys[:, :, begin:end] = self.by_head(projected[..., width : 2 * width], self.d_k)
-        self.values[:, :, begin:end] = self.by_head(projected[..., 2 * width :], self.d_v)
-        query = self.by_head(projected[..., :width], self.d_k)
-        return self.own_out(self.attend(query, self.keys[:, :, :end], self.values[:, :, :end], mask))
+        self.keys[:, :, begin:end] = self.split_heads(projected[..., width : 2 * width], self.d_k)
+        self.values[:, :, begin:end] = self.split_heads(projected[..., 2 * width :], self.d_v)
+        query = self.split_heads(projected[..., :width], self.d_k)
+        return self.self_out(self.attention(query, self.keys[:, :, :end], self.values[:, :, :end], mask))
 
     def attend_to_source(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        query = self.by_head(self.query(x).view(len(self.memory_keys), -1, self.heads * self.d_k), self.d_k)
-        return self.cross_out(self.attend(query, self.memory_keys, self.memory_values, mask))
+        query = self.split_heads(self.query(x).view(len(self.memory_keys), -1, self.heads * self.d_k), self.d_k)
+        return self.cross_out(self.attention(query, self.memory_keys, self.memory_values, mask))
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc2(self.activation.forward(self.fc1(x)))
 
-    def by_head(self, x: torch.Tensor, width: int) -> torch.Tensor:
+    def split_heads(self, x: torch.Tensor, width: int) -> torch.Tensor:
         """[B, n, H * width] -> [B, H, n, width]"""
         return x.view(*x.shape[:2], self.heads, width).transpose(1, 2)
 
-    def attend(
+    def attention(
         self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
         """Equation 1: [B, H, n, K], [B, H, L, K], [B, H, L, V] -> [R, H * V]."""
@@ -256,7 +259,8 @@ class LayerStep:
     def grow(self, slots: int):
         self.keys, self.values = with_slots(self.keys, slots), with_slots(self.values, slots)
 
-    def keep(self, sentences: torch.Tensor, written: int):
+    def select(self, sentences: torch.Tensor, written: int):
+        """Keep these sentences only, [b], and of their slots those that are written."""
         slots = self.keys.shape[2]
         self.keys = with_slots(self.keys[:, :, :written].index_select(0, sentences), slots)
         self.values = with_slots(self.values[:, :, :written].index_select(0, sentences), slots)
@@ -265,7 +269,7 @@ class LayerStep:
 
 
 def with_slots(written: torch.Tensor, slots: int) -> torch.Tensor:
-    """[B, H, L, K] -> [B, H, slots, K], with room after the L that are written."""
+    """[B, H, L, K] -> [B, H, slots, K], with room after the L written slots."""
     store = written.new_empty(*written.shape[:2], slots, written.shape[3])
     store[:, :, : written.shape[2]] = written
     return store
@@ -275,9 +279,9 @@ def with_slots(written: torch.Tensor, slots: int) -> torch.Tensor:
 
 
 class ModelStep:
-    """The model's own `forward` and the library's caches, where a `DecoderStep` cannot take their place.
+    """The model's own `forward` with the library's caches, for cases that a `DecoderStep` cannot handle.
 
-    All tokens so far, [B * n, T] -> logits of the next, [B * n, V]; `outputs` holds what else the model gave.
+    All tokens so far, [B * n, T] -> logits of the next token, [B * n, V]. `outputs` holds the model's whole output.
     """
 
     def __init__(self, model: Any, config: GenerationConfig, model_kwargs: dict):
@@ -302,6 +306,6 @@ class ModelStep:
         return self.model_kwargs.get("past_key_values")
 
     def reorder(self, rows: torch.Tensor):
-        """Row i goes on from row `rows[i]`: [B * n]."""
+        """Let row i continue row `rows[i]`: [B * n]."""
         if (cache := self.model_kwargs.get("past_key_values")) is not None:
             self.model._reorder_cache(cache, rows)

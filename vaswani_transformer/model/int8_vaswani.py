@@ -1,12 +1,14 @@
-"""Weights of 8 bits, for fast translation on a CPU and files of a quarter of float32's size.
+"""8-bit weights, for fast translation on a CPU and files of a quarter of float32's size.
 
     model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype="int8")  # or quantization_config=Int8Config()
 
-Every matrix becomes whole numbers from -127 to 127 and a scale for each of its rows; embeddings too, and the
-pre-softmax matrix that is tied to them stays tied. In a product the other side is rounded as it comes, each row by its
-own range, so that a translation does not depend on what else is in the batch. No calibration is needed. LayerNorms,
-biases, positions and attention itself stay in float32. `from_pretrained` finds it in transformers' registry of
-quantisation methods.
+Every matrix becomes integers from -127 to 127 with a scale for each row, embeddings included; tied matrices stay tied.
+In a product the activations are rounded, too, each row by its own range, so that a translation does not depend on what
+else is in the batch. No calibration is needed. LayerNorms, biases, positions and attention itself stay in float32.
+`from_pretrained` finds the method in transformers' registry of quantisation methods.
+
+This is our own code beside torchao because torchao's int8 linear maps, without `torch.compile`, take longer than
+float32 for the few rows of a decoding step, and because it has no matrix that an embedding and a linear map can share.
 
 Shapes: R rows of a product, V rows of an embedding.
 """
@@ -26,28 +28,28 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 
 METHOD = "vaswani_int8"
-LARGEST = 127
-SMALLEST_SCALE = 1e-12  # of a row of zeros
+MAX_INT8 = 127
+MIN_SCALE = 1e-12  # for a row of zeros
 
 logger = logging.getLogger(__name__)
 
 
 @functools.cache
 def has_int8_products() -> bool:
-    """Whether this CPU multiplies 8-bit numbers in one instruction (AVX512-VNNI, AVX-VNNI or AMX) and torch uses it."""
-    abilities = torch.cpu.get_capabilities()
+    """Whether this CPU has instructions for int8 products (AVX512-VNNI, AVX-VNNI or AMX) and torch uses them."""
+    capabilities = torch.cpu.get_capabilities()
     names = ("avx512_vnni", "avx_vnni", "amx_int8")
     has_operators = hasattr(torch.ops.onednn, "qlinear_prepack") and torch.backends.mkldnn.is_available()
-    return has_operators and any(abilities.get(name) for name in names)
+    return has_operators and any(capabilities.get(name) for name in names)
 
 
 # Modules -------------------------------------------------------------------------------------------------------------
 
 
 def quantize_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """[out, in] -> int8 [out, in] and float32 scales [out]: weight is about int8 * scale."""
+    """[out, in] -> int8 [out, in] and float32 scales [out], whose product is about the weight."""
     weight = weight.detach().float()
-    scale = (weight.abs().amax(dim=-1) / LARGEST).clamp(min=SMALLEST_SCALE)
+    scale = (weight.abs().amax(dim=-1) / MAX_INT8).clamp(min=MIN_SCALE)
     return (weight / scale.unsqueeze(-1)).round().to(torch.int8), scale
 
 
@@ -61,20 +63,20 @@ class Int8Weight(nn.Module):
         self.weight_scale = nn.Parameter(torch.empty(rows, device=device), requires_grad=False)
 
     def _apply(self, *args, **kwargs):
-        """Moves, but never rounds: the scales stay in float32 when a model is cast."""
+        """Move the module, but keep the scales in float32 when the model is cast."""
         scale = self.weight_scale.data
         super()._apply(*args, **kwargs)
         if self.weight_scale.dtype != torch.float32:
             self.weight_scale = nn.Parameter(scale.to(self.weight_scale.device), requires_grad=False)
         return self
 
-    def dequantized(self) -> torch.Tensor:
+    def dequantize(self) -> torch.Tensor:
         """[out, in] in float32"""
         return self.weight.float() * self.weight_scale.unsqueeze(-1)
 
 
 class Int8Embedding(Int8Weight):
-    """Rows of an int8 matrix: ids [...] -> [..., D] in float32."""
+    """An embedding with an int8 matrix: ids [...] -> [..., D] in float32."""
 
     @property
     def num_embeddings(self) -> int:
@@ -87,23 +89,22 @@ class Int8Embedding(Int8Weight):
 
 
 class Int8Linear(Int8Weight):
-    """x W^T + b for an int8 matrix W: x [..., in] -> [..., out], in the floating type of x.
+    """x W^T + b with an int8 matrix W: x [..., in] -> [..., out], in the dtype of x.
 
-    On a CPU without int8 products, on other devices, and for gradients of x, W is taken for the floating numbers that
-    it stands for.
+    On a CPU without int8 products, on other devices, and for gradients of x, W is dequantised first.
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool, device: torch.device | str | None = None):
         super().__init__(out_features, in_features, device)
         self.in_features, self.out_features = in_features, out_features
         self.bias = nn.Parameter(torch.empty(out_features, device=device), requires_grad=False) if bias else None
-        self.prepared: Any = None
-        self.prepared_from: tuple[int, int | None] | None = None
+        self.cache: Any = None  # what `cached` last computed
+        self.cache_state: tuple[int, int | None] | None = None  # the state of the weight that it was computed from
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         needs_gradient = x.requires_grad and torch.is_grad_enabled()
         if needs_gradient or not self.is_fast():
-            weight = self.dequantized() if needs_gradient else self.prepare(self.dequantized)
+            weight = self.dequantize() if needs_gradient else self.cached(self.dequantize)
             bias = None if self.bias is None else self.bias.to(x.dtype)
             return nn.functional.linear(x, weight.to(x.dtype), bias)
         return self.product(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], -1).to(x.dtype)
@@ -113,27 +114,27 @@ class Int8Linear(Int8Weight):
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
         """x [R, in] -> [R, out] in float32."""
-        return self.prepare(self.packed)(x)
+        return self.cached(self.packed_product)(x)
 
-    def packed(self) -> "PackedProduct":
+    def packed_product(self) -> "PackedProduct":
         return PackedProduct(self.weight, self.weight_scale, self.bias)
 
-    def prepare(self, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for the weights as they are."""
-        stamp = self.weight.data_ptr(), None if self.weight.is_inference() else self.weight._version
-        if self.prepared_from != stamp:
-            self.prepared, self.prepared_from = make(), stamp
-        return self.prepared
+    def cached(self, compute: Callable[[], Any]) -> Any:
+        """The result of `compute`, called once for each state of the weight."""
+        state = self.weight.data_ptr(), None if self.weight.is_inference() else self.weight._version
+        if self.cache_state != state:
+            self.cache, self.cache_state = compute(), state
+        return self.cache
 
     def __getstate__(self) -> dict:
-        return {**vars(self), "prepared": None, "prepared_from": None}  # what is packed cannot be copied
+        return {**vars(self), "cache": None, "cache_state": None}  # a packed matrix cannot be copied
 
 
 class PackedProduct:
-    """x W^T + b for a matrix W in the order in which the CPU wants it: x [R, in] -> [R, out] in float32.
+    """x W^T + b for an int8 matrix W packed in the CPU's order: x [R, in] -> [R, out] in float32.
 
-    Each row of x becomes numbers q from 0 to 255: x = q * step + lowest. So x W^T is `step` times the product of whole
-    numbers q W^T, and `lowest` times the sums of W's rows.
+    Each row of x becomes integers q from 0 to 255, where x = q * step + lowest. So x W^T is `step` times the product
+    of integers q W^T, plus `lowest` times the sums of W's rows.
     """
 
     def __init__(self, weight: torch.Tensor, weight_scale: torch.Tensor, bias: torch.Tensor | None):
@@ -144,9 +145,9 @@ class PackedProduct:
         self.multiply = torch.ops.onednn.qlinear_pointwise.default
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        rows = self.round(x)  # q, then step and lowest, as the bytes of two floats
+        rows = self.round(x)  # q, then the bytes of two floats: step and lowest
         q, ranges = rows.split((self.columns, 8), dim=1)
-        if self.columns % 4:  # floats cannot begin there
+        if self.columns % 4:  # floats must begin at a multiple of 4 bytes
             ranges = ranges.clone(memory_format=torch.contiguous_format)
         step, lowest = ranges.view(torch.float32).unbind(dim=1)
         y = self.multiply(q.contiguous(), 1.0, 0, *self.matrix, None, 1.0, 0, torch.float32, "none", [], "")
@@ -159,7 +160,14 @@ class PackedProduct:
 
 
 def quantize(model: PreTrainedModel) -> PreTrainedModel:
-    """A loaded model in int8, itself and not a copy; what is int8 already stays as it is."""
+    """Convert a loaded model to int8, in place, and return it. A model that is int8 already does not change.
+
+    Args:
+        model: Any model of transformers. Its linear maps, and its token embeddings called `embed_tokens` or `shared`,
+            get int8 matrices [out, in] with float32 scales [out]. Weights can no longer be trained.
+
+    On a CPU without int8 products a warning says that nothing becomes faster.
+    """
     if getattr(model, "quantization_method", None) != METHOD:
         model.hf_quantizer = Int8Quantizer(Int8Config(), pre_quantized=False)
         model.hf_quantizer.validate_environment()
@@ -169,27 +177,27 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def is_int8(dtype: object) -> bool:
-    """Whether a `dtype` as `from_pretrained` and `pipeline` take it asks for int8."""
+    """Whether a `dtype` argument of `from_pretrained` or `pipeline` means int8."""
     return dtype in ("int8", torch.int8)
 
 
 def replace_matrices(model: nn.Module):
-    """Gives every linear map and token embedding an int8 matrix in place of its own; ties stay."""
-    made: dict[int, tuple[nn.Parameter, ...]] = {}
-    for parent, name, module in replaceable(model):
-        if id(module.weight) not in made:
+    """Replace every linear map and token embedding by its int8 version. Tied matrices stay tied."""
+    quantized: dict[int, tuple[nn.Parameter, ...]] = {}  # by the matrix's identity, so that ties are found
+    for parent, name, module in quantizable_modules(model):
+        if id(module.weight) not in quantized:
             values = quantize_rows(module.weight)
-            made[id(module.weight)] = tuple(nn.Parameter(value, requires_grad=False) for value in values)
-        replacement = int8_of(module, "meta")
-        replacement.weight, replacement.weight_scale = made[id(module.weight)]
+            quantized[id(module.weight)] = tuple(nn.Parameter(value, requires_grad=False) for value in values)
+        replacement = empty_int8(module, "meta")
+        replacement.weight, replacement.weight_scale = quantized[id(module.weight)]
         if getattr(module, "bias", None) is not None:
             replacement.bias = nn.Parameter(module.bias.detach().float(), requires_grad=False)
         setattr(parent, name, replacement.train(module.training))
     tie_scales(model)
 
 
-def replaceable(model: nn.Module) -> list[tuple[nn.Module, str, nn.Module]]:
-    """Parent, name and module of each matrix that is quantised. Learned positions stay as they are."""
+def quantizable_modules(model: nn.Module) -> list[tuple[nn.Module, str, nn.Module]]:
+    """The parent, name and module of each matrix to quantise. Learned positions stay as they are."""
     return [
         (parent, name, module)
         for parent in model.modules()
@@ -198,15 +206,15 @@ def replaceable(model: nn.Module) -> list[tuple[nn.Module, str, nn.Module]]:
     ]
 
 
-def int8_of(module: nn.Module, device: str) -> Int8Weight:
-    """An empty int8 module in the shape of a linear map or an embedding."""
+def empty_int8(module: nn.Module, device: str) -> Int8Weight:
+    """An uninitialised int8 module with the shape of a linear map or an embedding."""
     if isinstance(module, nn.Embedding):
         return Int8Embedding(*module.weight.shape, device)
     return Int8Linear(module.in_features, module.out_features, module.bias is not None, device)
 
 
 def tie_scales(model: nn.Module):
-    """Where matrices are tied, so are their scales."""
+    """Tie the scales of tied matrices."""
     for module in model.modules():
         for name in ("_tied_weights_keys", "all_tied_weights_keys"):
             if tied := getattr(module, name, None):
@@ -216,31 +224,35 @@ def tie_scales(model: nn.Module):
 
 @dataclass
 class Int8Config(QuantizationConfigMixin):
-    """`from_pretrained(path, quantization_config=Int8Config())`: there is nothing to choose."""
+    """The `quantization_config` of `from_pretrained` that loads a model in int8. It has no settings.
+
+    `dtype="int8"` does the same. A model saved in int8 has this configuration in its config.json, and loads in int8
+    without any argument.
+    """
 
     def __init__(self, **kwargs):
         self.quant_method = METHOD
 
 
 class Int8Quantizer(HfQuantizer):
-    """Loads a checkpoint of ours in int8, from floating weights or from int8 ones that were saved."""
+    """Loads a checkpoint in int8, from floating-point or from int8 weights."""
 
     requires_calibration = False
 
     def validate_environment(self, *args, **kwargs):
         if not has_int8_products():
             logger.warning(
-                "This CPU has no instructions for int8 products (AVX512-VNNI, AVX-VNNI or AMX): the model works, but "
-                "takes the time and the memory of float32."
+                "This CPU has no instructions for int8 products (AVX512-VNNI, AVX-VNNI or AMX). The model works, but "
+                "needs as much time and memory as in float32."
             )
 
     def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        return torch.float32  # of what is not int8
+        return torch.float32  # for everything that is not int8
 
     def _process_model_before_weight_loading(self, model, **kwargs):
         if self.pre_quantized:
-            for parent, name, module in replaceable(model):
-                setattr(parent, name, int8_of(module, "meta"))
+            for parent, name, module in quantizable_modules(model):
+                setattr(parent, name, empty_int8(module, "meta"))
             tie_scales(model)
 
     def _process_model_after_weight_loading(self, model, **kwargs):
@@ -249,13 +261,13 @@ class Int8Quantizer(HfQuantizer):
         return model
 
     def _dequantize(self, model, dtype: torch.dtype | None = None):
-        made: dict[int, nn.Parameter] = {}
+        weights: dict[int, nn.Parameter] = {}  # by the int8 matrix's identity, so that tied matrices stay tied
         for parent in list(model.modules()):
             for name, module in list(parent.named_children()):
                 if isinstance(module, Int8Weight):
-                    if id(module.weight) not in made:
-                        made[id(module.weight)] = nn.Parameter(module.dequantized().to(dtype))
-                    setattr(parent, name, float_of(module, made[id(module.weight)]))
+                    if id(module.weight) not in weights:
+                        weights[id(module.weight)] = nn.Parameter(module.dequantize().to(dtype))
+                    setattr(parent, name, float_module(module, weights[id(module.weight)]))
         for module in model.modules():
             for name in ("_tied_weights_keys", "all_tied_weights_keys"):
                 if tied := getattr(module, name, None):
@@ -270,8 +282,8 @@ class Int8Quantizer(HfQuantizer):
         return False
 
 
-def float_of(module: Int8Weight, weight: nn.Parameter) -> nn.Module:
-    """A linear map or an embedding with this matrix."""
+def float_module(module: Int8Weight, weight: nn.Parameter) -> nn.Module:
+    """The linear map or embedding that `module` replaced, with this matrix."""
     if isinstance(module, Int8Embedding):
         embedding = nn.Embedding(*weight.shape, device="meta")
         embedding.weight = weight
@@ -283,6 +295,6 @@ def float_of(module: Int8Weight, weight: nn.Parameter) -> nn.Module:
     return layer
 
 
-if METHOD not in AUTO_QUANTIZER_MAPPING:  # this file may also come with a checkpoint of the Hub
+if METHOD not in AUTO_QUANTIZER_MAPPING:  # a checkpoint on the Hub may have its own copy of this file
     register_quantization_config(METHOD)(Int8Config)
     register_quantizer(METHOD)(Int8Quantizer)

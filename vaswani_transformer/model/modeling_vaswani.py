@@ -1,6 +1,6 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017, arXiv 1706.03762), to be read beside the paper.
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017, arXiv 1706.03762), to read beside the paper.
 
-The file climbs Figure 1 from its bottom to its top:
+The file follows Figure 1 from bottom to top:
 
 | Figures 1 and 2               | paper      | here                               | in the state dict                 |
 |-------------------------------|------------|------------------------------------|-----------------------------------|
@@ -13,11 +13,12 @@ The file climbs Figure 1 from its bottom to its top:
 | Nx, left and right            | 3.1        | `VaswaniEncoder`, `VaswaniDecoder` | encoder, decoder                  |
 | Linear (and the loss)         | 3.4, 5.4   | `VaswaniForConditionalGeneration`  | lm_head                           |
 
-Where paper and toolkits differ, the paper is the default and a field of `VaswaniConfig` says otherwise. The search
-(section 6.1) is in beam_search_vaswani.py, the recipe of section 5 in training/; both take the softmax of the logits.
+Where the paper and the toolkits differ, the paper is the default and a field of `VaswaniConfig` selects the
+alternative. The search (section 6.1) is in beam_search_vaswani.py, the training of section 5 in training/. Both apply
+the softmax to the logits.
 
-Shapes: B sentences, S source tokens, T target tokens, D = d_model, H heads, K = d_k, V = d_v. In beam search B is the
-sentences times their beams on the target's side (attention_vaswani.py).
+Shapes: B sentences, S source tokens, T target tokens, D = d_model, H heads, K = d_k, V = d_v. In beam search the target
+has a row for each beam (attention_vaswani.py).
 """
 
 import math
@@ -59,18 +60,18 @@ def look_up(
     inputs_embeds: torch.Tensor | None,
     config: VaswaniConfig,
 ) -> torch.Tensor:
-    """The rows of the embedding matrix: ids [B, T] -> [B, T, D]; or `inputs_embeds` [B, T, D] where given instead.
+    """The rows of the embedding matrix: ids [B, T] -> [B, T, D]; or `inputs_embeds` [B, T, D], if given instead.
 
     Raises:
-        ValueError: neither or both of `input_ids` and `inputs_embeds` were given.
+        ValueError: Neither or both of `input_ids` and `inputs_embeds` are given.
     """
     if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Give either token ids or embeddings: exactly one of the two.")
+        raise ValueError("Pass exactly one of token ids and embeddings.")
     if inputs_embeds is not None:
         return inputs_embeds
     embedded = embed_tokens(input_ids)
     if config.zero_pad_embedding and config.pad_token_id is not None:
-        # In the authors' code padding is a zero vector, and so is the start of the target, which is padding there.
+        # In the authors' code padding is a zero vector, and so is the start token, which is padding.
         embedded = embedded * (input_ids != config.pad_token_id).unsqueeze(-1)
     return embedded
 
@@ -82,7 +83,7 @@ def look_up(
 def sinusoidal_positions(positions: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(pos / 10000^(2i/D)): [...] -> [..., D] in float32."""
     half = config.d_model // 2
-    divisor = half if config.position_divisor == "half" else half - 1  # the second as in tensor2tensor
+    divisor = half if config.position_divisor == "half" else half - 1  # half_minus_one: as in tensor2tensor
     exponents = torch.arange(half, device=positions.device, dtype=torch.float32) / divisor  # 2i / D
     angles = positions.float().unsqueeze(-1) * torch.pow(10000.0, -exponents)  # [..., D / 2]
     if config.position_layout == "interleaved":
@@ -91,14 +92,14 @@ def sinusoidal_positions(positions: torch.Tensor, config: VaswaniConfig) -> torc
 
 
 class VaswaniEmbedding(nn.Module):
-    """Dropout(embedding * sqrt(d_model) + position), what enters a stack (sections 3.4, 3.5 and 5.4)."""
+    """Dropout(embedding * sqrt(d_model) + position), the input of a stack (sections 3.4, 3.5 and 5.4)."""
 
     def __init__(self, config: VaswaniConfig, has_space: bool = False):
         super().__init__()
         self.config = config
         self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         if has_space:
-            self.space = nn.Embedding(1, config.d_model)  # one vector for all of a source, tensor2tensor's target_space
+            self.space = nn.Embedding(1, config.d_model)  # one vector for all positions, tensor2tensor's target_space
         if config.position_encoding == "learned":
             self.positions = nn.Embedding(config.max_position_embeddings, config.d_model)
 
@@ -116,10 +117,10 @@ class VaswaniEmbedding(nn.Module):
     def embed_positions(
         self, embedded: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor = 0
     ) -> torch.Tensor:
-        """[T, D], or [B, T, D] where a mask says what is padding: a sentence's first token is at position 0.
+        """Encode positions as [T, D], or with a padding mask as [B, T, D]: each sentence starts at position 0.
 
         Raises:
-            ValueError: the sequence is longer than a learned position table.
+            ValueError: The sequence is longer than the learned position table.
         """
         length, device = embedded.shape[1], embedded.device
         if isinstance(past_length, int):
@@ -150,15 +151,15 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     **kwargs,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1, called "eager" in the library.
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1.
 
-    This is what runs with `attn_implementation="eager"`; otherwise a faster kernel computes the same.
+    This runs with `attn_implementation="eager"`; otherwise a faster kernel computes the same.
 
     query [B, H, T, K], key [B, H, S, K], value [B, H, S, V], mask [B, 1, T, S] -> [B, T, H, V], weights [B, H, T, S].
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling  # Q K^T / sqrt(d_k): [B, H, T, S]
     if attention_mask is not None:
-        scores = scores + attention_mask  # minus infinity, almost, at "illegal connections" (section 3.2.3)
+        scores = scores + attention_mask  # nearly minus infinity at "illegal connections" (section 3.2.3)
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)  # not in section 5.4: 0 by default
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
@@ -170,9 +171,10 @@ def scaled_dot_product_attention(
 class VaswaniAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Its three uses (section 3.2.3): the encoder and the decoder to themselves, and the decoder to the encoder's output.
-    Matrices with the same input are one, for all heads at once: W^Q, W^K and W^V are `qkv_proj`, as in the authors'
-    code, or `q_proj` and `kv_proj` where queries come from the target and keys and values from the source.
+    It has three uses (section 3.2.3): self-attention in the encoder and in the decoder, and the decoder's attention to
+    the encoder's output. Matrices with the same input are stored as one, for all heads: W^Q, W^K and W^V are
+    `qkv_proj`, as in the authors' code. In the decoder's attention to the encoder, queries come from the target
+    (`q_proj`), keys and values from the source (`kv_proj`).
     """
 
     def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool, is_cross: bool = False):
@@ -275,7 +277,7 @@ class VaswaniNorm(nn.LayerNorm):
 
 
 class VaswaniLayer(GradientCheckpointingLayer):
-    """What the layers of both stacks have in common: the "Add & Norm" of Figure 1."""
+    """The common part of the layers of both stacks: the "Add & Norm" of Figure 1."""
 
     def __init__(self, config: VaswaniConfig, norm_position: str):
         super().__init__()
@@ -285,7 +287,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
     def add_and_norm(self, x: torch.Tensor, sublayer: nn.Module, norm: nn.Module, *args, **kwargs) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x))), or x + Dropout(Sublayer(LayerNorm(x))): [B, T, D] -> [B, T, D]."""
         output = sublayer(norm(x) if self.pre_norm else x, *args, **kwargs)
-        output = output[0] if isinstance(output, tuple) else output  # attention gives its weights, too
+        output = output[0] if isinstance(output, tuple) else output  # attention also returns its weights
         x = x + dropout(output, self.dropout, self.training)
         return x if self.pre_norm else norm(x)
 
@@ -335,13 +337,13 @@ class VaswaniDecoderLayer(VaswaniLayer):
 
 
 def stack_norm(config: VaswaniConfig, norm_position: str) -> nn.Module:
-    """The LayerNorm after a whole stack: none in the paper, one where the layers are pre-norm."""
-    wanted = norm_position == "pre" if config.final_norm is None else config.final_norm
-    return VaswaniNorm(config) if wanted else nn.Identity()
+    """The LayerNorm after a whole stack: none in the paper, one after pre-norm layers."""
+    has_norm = norm_position == "pre" if config.final_norm is None else config.final_norm
+    return VaswaniNorm(config) if has_norm else nn.Identity()
 
 
 class VaswaniEncoder(VaswaniPreTrainedModel):
-    """N identical layers over the source."""
+    """The encoder: N identical layers over the source (section 3.1)."""
 
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
 
@@ -374,7 +376,7 @@ class VaswaniEncoder(VaswaniPreTrainedModel):
 
 
 class VaswaniDecoder(VaswaniPreTrainedModel):
-    """N identical layers over the target, each with a third sub-layer: attention to the encoder's output."""
+    """The decoder: N identical layers over the target, which also attend to the encoder's output (section 3.1)."""
 
     _can_record_outputs = {
         "hidden_states": VaswaniDecoderLayer,
@@ -406,7 +408,7 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """input_ids [B, T] (or inputs_embeds [B, T, D]), encoder_hidden_states [B, S, D] -> [B, T, D].
 
-        `attention_mask` covers past and current tokens. Several rows of the target may share one of the source.
+        `attention_mask` covers past and current tokens. Several rows of the target may share one row of the source.
         """
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
@@ -416,11 +418,11 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
         x = self.embedding(embedded, attention_mask, past_length)  # [B, T, D]
         # "This masking [...] ensures that the predictions for position i can depend only on the known outputs at
         # positions less than i."
-        # By position: the cache has another name in newer versions of transformers.
+        # Positional arguments: newer versions of transformers have another name for the cache.
         target_mask = create_causal_mask(self.config, x, attention_mask, past)
         memory_mask = cross_attention_mask(self.config, x, encoder_hidden_states, encoder_attention_mask)
         for layer in self.layers:
-            # The first three by position, as gradient checkpointing and the capture of outputs need it.
+            # Gradient checkpointing and the capture of outputs need the first three as positional arguments.
             x = layer(x, target_mask, encoder_hidden_states, memory_mask, past_key_values=past_key_values, **kwargs)
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.norm(x), past_key_values=past_key_values
@@ -431,7 +433,17 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
 
 
 class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
-    """Encoder and decoder: Figure 1 without the pre-softmax linear transformation."""
+    """Encoder and decoder: Figure 1 without the pre-softmax linear transformation (section 3).
+
+    `forward` takes source ids [B, S] and target ids [B, T], and returns a `Seq2SeqModelOutput` whose
+    `last_hidden_state` is [B, T, D].
+
+    Args:
+        config: A `VaswaniConfig`.
+
+    Raises:
+        StrictDataclassError: The configuration is invalid.
+    """
 
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
@@ -459,7 +471,10 @@ class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
     ) -> Seq2SeqModelOutput:
         """Source ids or embeddings [B, S(, D)], target ids or embeddings [B, T(, D)] -> last_hidden_state [B, T, D].
 
-        Without `attention_mask`, source positions that hold `pad_token_id` are taken for padding.
+        Without `attention_mask`, source positions with `pad_token_id` count as padding.
+
+        Raises:
+            ValueError: A sequence is longer than the learned position table, or ids and embeddings are both given.
         """
         attention_mask = padding_mask(self.config, input_ids, attention_mask)
         if encoder_outputs is None:
@@ -491,13 +506,24 @@ class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
 
 
 def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) -> torch.Tensor:
-    """The decoder's input for `labels` [B, T]: "offset by one position" (section 3.1), -100 replaced by padding."""
+    """The decoder's input for `labels` [B, T]: "offset by one position" (section 3.1), with padding for -100."""
     shifted = torch.cat((labels.new_full((labels.shape[0], 1), start_token_id), labels[:, :-1]), dim=1)
     return shifted.masked_fill(shifted == -100, pad_token_id)
 
 
 class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedModel, VaswaniGenerationMixin):
-    """The whole of Figure 1: encoder, decoder and pre-softmax linear transformation, with loss and generation."""
+    """The whole of Figure 1: encoder, decoder and pre-softmax linear transformation, with loss and generation.
+
+    `forward` takes source ids [B, S] and target ids [B, T], and returns a `Seq2SeqLMOutput` with logits
+    [B, T, decoder_vocab_size]. With `labels` it also returns the loss, in training with label smoothing (section 5.4).
+    `generate` searches with the paper's beam search (section 6.1).
+
+    Args:
+        config: A `VaswaniConfig`.
+
+    Raises:
+        StrictDataclassError: The configuration is invalid.
+    """
 
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
@@ -511,13 +537,14 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
         self.post_init()
 
     def loss_function(self, logits: torch.Tensor, labels: torch.Tensor, **kwargs) -> torch.Tensor:
-        """Label smoothing (section 5.4) in training; in evaluation the plain negative log-likelihood of a token."""
+        """The label-smoothed loss (section 5.4) in training, the mean negative log-likelihood in evaluation."""
         smoothing = self.config.label_smoothing if self.training else 0.0
         return label_smoothed_loss(
             logits, labels, smoothing, self.config.label_smoothing_type, kwargs.get("num_items_in_batch")
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """The decoder's input for `labels`: [B, T] -> [B, T], the start token first and without the last label."""
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
 
     @can_return_tuple
@@ -536,10 +563,13 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqLMOutput:
-        """Source [B, S] and target [B, T] -> logits [B, T, decoder_vocab_size], and the loss where `labels` are given.
+        """Source [B, S] and target [B, T] -> logits [B, T, decoder_vocab_size], and the loss if there are `labels`.
 
-        `labels` [B, T] hold the target with -100 where no loss is wanted; without `decoder_input_ids` they are shifted
-        right to make the decoder's input. `logits_to_keep` asks for the last so many positions only (0: all).
+        `labels` [B, T] are the target, with -100 at positions that do not count. Without `decoder_input_ids` they are
+        shifted right to make the decoder's input. `logits_to_keep` limits the logits to the last positions (0: all).
+
+        Raises:
+            ValueError: A sequence is longer than the learned position table, or ids and embeddings are both given.
         """
         if labels is not None:
             use_cache = False
@@ -549,11 +579,11 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
         target = dict(decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask)
         target |= dict(decoder_inputs_embeds=decoder_inputs_embeds, past_key_values=past_key_values)
         outputs = self.model(**source, encoder_outputs=encoder_outputs, **target, use_cache=use_cache, **kwargs)
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = linear(self.lm_head, outputs.last_hidden_state[:, kept, :])  # [B, T, decoder_vocab_size]
+        positions = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = linear(self.lm_head, outputs.last_hidden_state[:, positions, :])  # [B, T, decoder_vocab_size]
         loss = None if labels is None else self.loss_function(logits, labels, **kwargs)
-        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
+        fields = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **fields)
 
 
 __all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]

@@ -1,4 +1,4 @@
-"""What the library expects of a model: what it supports, initial weights, loading, saving, resizing."""
+"""What transformers expects of a model: features it supports, initial weights, loading, saving and resizing."""
 
 import copy
 
@@ -11,18 +11,18 @@ from .configuration_vaswani import VaswaniConfig
 from .int8_vaswani import Int8Config, is_int8
 
 
-# Arguments of `from_pretrained` that say where a checkpoint is.
-WHERE = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
+# Arguments of `from_pretrained` that locate a checkpoint.
+LOCATION_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
 
 
 def is_untied(arguments: dict) -> bool:
-    """Whether arguments of `from_pretrained`, or a configuration among them, ask for three matrices."""
+    """Whether the arguments of `from_pretrained`, or a configuration among them, ask for three separate matrices."""
     shares = arguments.get("share_embeddings"), getattr(arguments.get("config"), "share_embeddings", None)
     return arguments.get("tie_word_embeddings") is False or "none" in shares
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
-    """The base of all models here: loading, saving, and initialisation."""
+    """Base class of all models: initial weights, loading and saving."""
 
     config: VaswaniConfig
     base_model_prefix = "model"
@@ -34,25 +34,25 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
 
-    # Every projection of attention, for peft: `LoraConfig(target_modules=list(model.lora_targets))`. The usual names
-    # "q_proj" and "v_proj" would adapt the queries of cross-attention only, as our other projections are fused.
+    # All projections of attention, for peft: `LoraConfig(target_modules=list(model.lora_targets))`. The usual names
+    # "q_proj" and "v_proj" would only match the queries of cross-attention, because the other projections are fused.
     lora_targets = ("qkv_proj", "q_proj", "kv_proj", "out_proj")
 
     def __init__(self, config: VaswaniConfig, *args, **kwargs):
-        config.validate()  # `from_pretrained(path, field=value)` sets fields without it
-        vars(config).pop("custom_pipelines", None)  # a saved model does not carry the code of a pipeline
+        config.validate()  # `from_pretrained(path, field=value)` does not
+        vars(config).pop("custom_pipelines", None)  # a model is saved without the pipeline's code
         super().__init__(config, *args, **kwargs)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
-        """The initialisation of the authors' code; the paper does not say.
+        """Initialise one module as the authors' code does. The paper does not specify it.
 
         | parameter                          | distribution                                                         |
         |------------------------------------|----------------------------------------------------------------------|
         | embeddings, pre-softmax, positions | normal, standard deviation d_model^-0.5                              |
-        | every other matrix                 | Glorot uniform of the matrix as it is stored: a fused one has more   |
-        |                                    | outputs, which gives Q, K and V the authors' gain of 1/sqrt(2);      |
-        |                                    | without `fused_initialisation` of each of the matrices in it         |
+        | every other matrix                 | Glorot uniform, for the matrix as it is stored. A fused matrix has   |
+        |                                    | more outputs, which gives Q, K and V the authors' gain of 1/sqrt(2). |
+        |                                    | Without `fused_initialisation`: for each of the fused matrices       |
         | LayerNorm                          | scale 1, bias 0                                                      |
         | biases                             | 0                                                                    |
         """
@@ -69,22 +69,24 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @property
     def dummy_inputs(self) -> dict[str, torch.Tensor]:
-        """Sources and targets [2, 5] that any model takes."""
+        """Sources and targets [2, 5] for any vocabulary of 10 tokens or more."""
         ids = torch.tensor([[5, 6, 7, 8, 2], [3, 4, 2, 9, 2]], device=self.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": ids}
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """As the library's, and with `dtype="int8"`: short for `quantization_config=Int8Config()`.
+        """Load a model, as `PreTrainedModel.from_pretrained` does, with two additions.
 
-        With `tie_word_embeddings=False` each matrix begins as a copy of the one that is stored.
+        `dtype="int8"` is short for `quantization_config=Int8Config()`. With `tie_word_embeddings=False` for a
+        checkpoint whose embeddings are shared, source, target and pre-softmax start as copies of the stored matrix.
         """
         path = pretrained_model_name_or_path
-        is_to_be_int8 = is_int8(kwargs.get("dtype"))
-        if path is None or not (is_to_be_int8 or is_untied(kwargs)):
+        wants_int8 = is_int8(kwargs.get("dtype"))
+        if path is None or not (wants_int8 or is_untied(kwargs)):
             return super().from_pretrained(path, *args, **kwargs)
-        stored = VaswaniConfig.from_pretrained(path, **{name: kwargs[name] for name in WHERE if name in kwargs})
-        if is_to_be_int8:
+        location = {name: kwargs[name] for name in LOCATION_ARGUMENTS if name in kwargs}
+        stored = VaswaniConfig.from_pretrained(path, **location)
+        if wants_int8:
             kwargs["dtype"] = torch.float32
             if not getattr(stored, "quantization_config", None):
                 kwargs.setdefault("quantization_config", Int8Config())
@@ -100,7 +102,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         return loaded
 
     def save_pretrained(self, *args, **kwargs):
-        """As the library's; the code that it stores also loads with AutoModel."""
+        """Save the model, as `PreTrainedModel.save_pretrained` does, with code that `AutoModel` can load, too."""
         if self.can_generate():
             auto_map = getattr(self.config, "auto_map", None) or {}
             self.config.auto_map = {
@@ -110,11 +112,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         super().save_pretrained(*args, **kwargs)
 
 
-# Other sizes of the vocabularies, and embeddings that are no longer shared (section 3.4, `share_embeddings`) ----------
+# Resizing vocabularies and untying shared embeddings (section 3.4, `share_embeddings`) --------------------------------
 
 
 class VocabularyMixin:
-    """For encoder and decoder without the pre-softmax transformation."""
+    """Resizing and untying for the encoder and decoder without the pre-softmax transformation."""
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.encoder.embed_tokens
@@ -125,15 +127,30 @@ class VocabularyMixin:
             self.decoder.embed_tokens = value
         self.encoder.embed_tokens = value
 
-    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
-        """Resizes the source vocabulary, and the target's with it where they are one."""
-        embeddings = super().resize_token_embeddings(*args, **kwargs)
-        if self.config.share_embeddings == "all":
-            self.config.decoder_vocab_size = embeddings.num_embeddings
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the source vocabulary, and the target's if both have the same size, which counts as one vocabulary.
+
+        Returns:
+            The source embedding.
+        """
+        has_one_vocabulary = self.config.decoder_vocab_size == self.config.vocab_size
+        embeddings = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        if has_one_vocabulary:
+            self._resize_target_embeddings(embeddings.num_embeddings, mean_resizing)
         return embeddings
 
+    def _resize_target_embeddings(self, new_num_tokens: int, mean_resizing: bool = True) -> nn.Embedding:
+        if self.decoder.embed_tokens.num_embeddings != new_num_tokens:  # not shared with the source
+            self.decoder.embed_tokens = self._get_resized_embeddings(
+                self.decoder.embed_tokens, new_num_tokens, mean_resizing=mean_resizing
+            )
+        self.config.decoder_vocab_size = self.decoder.embed_tokens.num_embeddings
+        return self.decoder.embed_tokens
+
     def untie_embeddings(self):
-        """Gives source and target copies of the matrix that they share, for them to train apart."""
+        """Give source and target a copy each of the matrix that they share, so that they train separately."""
         for stack in (self.encoder, self.decoder):
             untie(stack.embed_tokens)
         if hasattr(self, "shared"):
@@ -147,42 +164,54 @@ def untie(module: nn.Module):
 
 
 class HeadVocabularyMixin:
-    """For the whole model, whose pre-softmax transformation has a row for each token of the target."""
+    """Resizing and untying for the whole model, whose pre-softmax transformation has a row per target token."""
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """Resizes the source vocabulary, and the target's with it where they are one."""
-        if self.config.share_embeddings != "all":
-            return self.model.resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        self._resize_target_side(embeddings)
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the source vocabulary, and the target's if both have the same size, which counts as one vocabulary.
+
+        The pre-softmax transformation follows the target. If these are two vocabularies that happen to have the same
+        size, call `resize_decoder_token_embeddings` afterwards with the target's size.
+
+        Returns:
+            The source embedding.
+        """
+        if self.config.share_embeddings == "all":
+            embeddings = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+            self.config.decoder_vocab_size = embeddings.num_embeddings
+        else:
+            embeddings = self.model.resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        self._resize_head(mean_resizing)
         return embeddings
 
     def resize_decoder_token_embeddings(self, new_num_tokens: int, mean_resizing: bool = True) -> nn.Embedding:
-        """Resizes the target vocabulary and the pre-softmax transformation of a model with two vocabularies.
+        """Resize the target vocabulary and the pre-softmax transformation of a model with two vocabularies.
+
+        Returns:
+            The target embedding.
 
         Raises:
-            ValueError: source and target share one vocabulary.
+            ValueError: Source and target share one matrix.
         """
         if self.config.share_embeddings == "all":
-            raise ValueError("Source and target share one vocabulary: use `resize_token_embeddings`.")
-        decoder = self.model.decoder
-        decoder.embed_tokens = self._get_resized_embeddings(
-            decoder.embed_tokens, new_num_tokens, mean_resizing=mean_resizing
-        )
-        self._resize_target_side(decoder.embed_tokens)
-        return decoder.embed_tokens
+            raise ValueError("Source and target share one vocabulary. Call `resize_token_embeddings` instead.")
+        embeddings = self.model._resize_target_embeddings(new_num_tokens, mean_resizing)
+        self._resize_head(mean_resizing)
+        return embeddings
 
     def untie_embeddings(self):
-        """Gives source, target and pre-softmax copies of the matrix that they share, for them to train apart."""
+        """Give source, target and pre-softmax a copy each of the matrix that they share, to train separately."""
         untie(self.lm_head)
         self.model.untie_embeddings()
         self._tied_weights_keys, self.all_tied_weights_keys = None, {}
 
-    def _resize_target_side(self, embeddings: nn.Embedding):
-        self.config.decoder_vocab_size = embeddings.num_embeddings
-        # Where the two share a matrix, `resize_token_embeddings` of the library has resized the transformation already.
-        if self.lm_head.out_features != embeddings.num_embeddings or self.config.share_embeddings == "none":
-            self.lm_head = self._get_resized_lm_head(self.lm_head, embeddings.num_embeddings)
+    def _resize_head(self, mean_resizing: bool):
+        """Give the pre-softmax transformation a row for each target token."""
+        if self.lm_head.out_features != self.config.decoder_vocab_size:
+            self.lm_head = self._get_resized_lm_head(
+                self.lm_head, self.config.decoder_vocab_size, mean_resizing=mean_resizing
+            )
         self.tie_weights()
 
 

@@ -1,15 +1,15 @@
-"""A lexical shortlist: of the target vocabulary only what words of the source may become, for a faster softmax.
+"""A lexical shortlist: only the target tokens that the source's tokens may translate to, for a faster softmax.
 
     shortlist = Shortlist.from_pretrained(path)
     model.generate(**inputs, shortlist=shortlist)
 
-For each source token a file beside the checkpoint, shortlist.safetensors, lists target tokens that were aligned to it
-in training text, and the token itself, so that what is copied stays possible; besides there are tokens that any
-translation may hold. Each sentence has a shortlist of its own, whatever else is in the batch (Jean et al. 2015 and
-Marian share one within a batch). Probabilities are then those among its tokens. `training.shortlist` makes the file.
+The file shortlist.safetensors beside a checkpoint lists for each source token the target tokens that were aligned to
+it in training text, and the token itself, so that it can be copied. It also lists tokens that are always allowed.
+`python -m training.shortlist` makes the file. Each sentence has its own shortlist, independent of the rest of the batch
+(Jean et al. 2015 and Marian share one within a batch), and probabilities are those among its tokens.
 
 Shapes: B sentences, n beams, R rows of a step (a sentence's beams one after the other), S source tokens, V source
-and W target vocabulary, K tokens of W that any sentence of a batch may hold.
+and W target vocabulary, K tokens of W on the shortlist of any sentence of the batch.
 """
 
 import copy
@@ -23,20 +23,20 @@ from torch import nn
 from transformers import LogitsProcessor
 from transformers.utils import cached_file
 
-from .cpu_vaswani import is_watched, product
+from .beam_search_vaswani import IMPOSSIBLE
+from .cpu_vaswani import fast_linear, is_hooked
 from .int8_vaswani import Int8Linear
 
 
 FILE = "shortlist.safetensors"
-IMPOSSIBLE = float("-inf")
 
 
 class Shortlist:
-    """Which target tokens the translation of a source token may hold.
+    """The target tokens that each source token may translate to; an argument of `generate` and of pipelines.
 
     Args:
-        tokens: [V, N] whole numbers, N target tokens for each source token; where there are fewer, some twice.
-        always: [A] target tokens that any translation may hold, the end of a sentence among them.
+        tokens: Integers [V, N]: N target tokens for each source token, with repetitions if there are fewer.
+        always: Integers [A]: target tokens that every translation may contain, the end token among them.
     """
 
     def __init__(self, tokens: torch.Tensor, always: torch.Tensor):
@@ -44,12 +44,16 @@ class Shortlist:
 
     @classmethod
     def from_pretrained(cls, path: str | Path, revision: str | None = None) -> "Shortlist":
-        """That of a folder or of a repository on the Hub.
+        """Load shortlist.safetensors from a checkpoint's folder or Hub repository.
+
+        Args:
+            path: A folder, or the id of a repository.
+            revision: A branch, tag or commit of the repository.
 
         Raises:
-            ValueError: there is none, or its file is damaged.
+            ValueError: The file is missing or damaged.
         """
-        advice = "`python -m training.shortlist` makes one."
+        advice = "Make one with `python -m training.shortlist`."
         try:
             file = cached_file(str(path), FILE, revision=revision)
         except OSError as error:
@@ -61,7 +65,7 @@ class Shortlist:
             raise ValueError(f"{file} is damaged ({error}). {advice}") from error
 
     def save_pretrained(self, folder: str | Path):
-        """Writes the file into a checkpoint's folder, whole or not at all."""
+        """Write shortlist.safetensors into a checkpoint's folder. An interruption never leaves half a file."""
         highest = int(max(self.tokens.max(), self.always.max()))
         dtype = torch.uint16 if highest < 1 << 16 else torch.int32
         tensors = {"tokens": self.tokens.to(dtype), "always": self.always.to(dtype)}
@@ -71,16 +75,23 @@ class Shortlist:
         partial.replace(path)
 
     def check(self, vocab_size: int, target_vocab_size: int):
-        """Raises ValueError where it belongs to another model."""
+        """Check that the shortlist fits a model with vocabularies of these sizes.
+
+        Raises:
+            ValueError: It belongs to another model.
+        """
         highest = int(max(self.tokens.max(), self.always.max()))
         if len(self.tokens) != vocab_size or highest >= target_vocab_size:
             raise ValueError(
-                f"The shortlist is of another model: for {len(self.tokens):,} source tokens and at least "
-                f"{highest + 1:,} target tokens, while this one has {vocab_size:,} and {target_vocab_size:,}."
+                f"This shortlist belongs to another model, with {len(self.tokens):,} source tokens and at least "
+                f"{highest + 1:,} target tokens; this model has {vocab_size:,} and {target_vocab_size:,}."
             )
 
-    def of(self, input_ids: torch.Tensor, target_vocab_size: int, never: int | None = None) -> torch.Tensor:
-        """Sources [B, S] -> which target tokens their translations may hold, bool [B, W]; `never` is not among them."""
+    def allowed_tokens(self, input_ids: torch.Tensor, target_vocab_size: int, never: int | None = None) -> torch.Tensor:
+        """Sources [B, S] -> the mask of the target tokens that their translations may contain, bool [B, W].
+
+        `never` is a token that is ruled out, such as padding.
+        """
         listed = self.tokens[input_ids.cpu()].flatten(1)  # [B, S * N]
         allowed = torch.zeros(len(input_ids), target_vocab_size, dtype=torch.bool)
         allowed.scatter_(1, listed, True)
@@ -91,7 +102,7 @@ class Shortlist:
 
 
 class OnlyShortlisted(LogitsProcessor):
-    """Keeps tokens that are not on their sentence's shortlist, allowed [B, W], from being produced: scores [R, W]."""
+    """Rules out tokens that are not on their sentence's shortlist: allowed [B, W], scores [R, W]."""
 
     def __init__(self, allowed: torch.Tensor):
         self.allowed = allowed
@@ -102,41 +113,42 @@ class OnlyShortlisted(LogitsProcessor):
 
 
 class ShortProduct:
-    """The pre-softmax product for the tokens of a batch's shortlists only: [R, D] -> [R, K], -inf where not allowed.
+    """The pre-softmax product for the tokens on a batch's shortlists: [R, D] -> [R, K], -inf if not on the sentence's.
 
     Args:
         lm_head: The pre-softmax linear map.
-        allowed: [B, W].
+        allowed: The mask of each sentence's tokens, [B, W].
     """
 
     def __init__(self, lm_head: nn.Module, allowed: torch.Tensor):
         self.vocabulary, self.width = allowed.any(dim=0).nonzero().squeeze(1), allowed.shape[1]  # [K], W
-        self.product = rows_of(lm_head, self.vocabulary)
-        hidden = ~allowed.index_select(1, self.vocabulary)
-        self.mask = torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, IMPOSSIBLE)  # [B, K]
+        self.product = select_outputs(lm_head, self.vocabulary)
+        is_forbidden = ~allowed.index_select(1, self.vocabulary)
+        zeros = torch.zeros(is_forbidden.shape, device=allowed.device)
+        self.mask = zeros.masked_fill_(is_forbidden, IMPOSSIBLE)  # [B, K]
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         logits = self.product(x).float()
         logits.unflatten(0, (len(self.mask), -1)).add_(self.mask.unsqueeze(1))
         return logits
 
-    def widened(self, scores: torch.Tensor) -> torch.Tensor:
+    def widen(self, scores: torch.Tensor) -> torch.Tensor:
         """[R, K] -> [R, W], -inf for all other tokens."""
         return scores.new_full((len(scores), self.width), IMPOSSIBLE).index_copy_(1, self.vocabulary, scores)
 
-    def keep(self, sentences: torch.Tensor):
-        """Goes on with these sentences only: indices [b]."""
+    def select(self, sentences: torch.Tensor):
+        """Keep these sentences only: indices [b]."""
         self.mask = self.mask.index_select(0, sentences)
 
 
-def rows_of(layer: nn.Module, rows: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A linear map with these of its outputs alone: indices [K]."""
-    if not (type(layer) is nn.Linear or isinstance(layer, Int8Linear)) or is_watched(layer):
-        return lambda x: product(layer)(x).index_select(-1, rows)
+def select_outputs(layer: nn.Module, rows: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A linear map that computes only these outputs of `layer`: indices [K]."""
+    if not (type(layer) is nn.Linear or isinstance(layer, Int8Linear)) or is_hooked(layer):
+        return lambda x: fast_linear(layer)(x).index_select(-1, rows)
     part = copy.copy(layer)
     part._parameters = {
         name: None if x is None else nn.Parameter(x.detach().index_select(0, rows), requires_grad=False)
         for name, x in layer._parameters.items()
     }
     part.out_features = len(rows)
-    return product(part)
+    return fast_linear(part)

@@ -1,8 +1,8 @@
-"""Tokenizer for converted models that a single tokenizer.json cannot express.
+"""A tokenizer for converted models whose tokens a single tokenizer.json cannot express.
 
-Repositories of such models carry a copy of this file. It adds four things to a plain tokenizer.json, each only if the
-saved settings ask for it: a separate vocabulary for the target, pieces that the segmentation knows and the model does
-not, Moses' tokenizer around it, and tensor2tensor's escapes.
+Repositories of such models contain a copy of this file. It adds four features to a plain tokenizer.json, each only if
+the saved settings enable it: a separate vocabulary for the target, pieces that are in the segmentation but not in the
+model, Moses' tokenizer around it, and tensor2tensor's escapes.
 """
 
 import os
@@ -14,36 +14,47 @@ from transformers import PreTrainedTokenizerFast
 
 
 class VaswaniTokenizer(PreTrainedTokenizerFast):
-    """A tokenizer with a source and a target side; texts are sources, `text_target=` and everything decoded targets.
+    """A tokenizer with a source and a target side, which may have separate vocabularies (section 5.1 shares one).
+
+    `tokenizer(text)` encodes a source, `tokenizer(text_target=text)` a target; both return `input_ids` [S] and
+    `attention_mask` [S] for one text, and [B, S] for several with `padding=True` and `return_tensors="pt"`. Decoding,
+    and ids to tokens, always refer to the target. `vocab_size`, `get_vocab` and tokens to ids refer to the source.
 
     Settings (in `tokenizer_config.json`, all optional):
-        known_tokens, target_known_tokens: The rows of each side's embedding. Pieces with higher ids, which the
-            segmentation needs as intermediate steps, become the unknown token.
-        surfaces, target_surfaces: Ids of tokens that are spelt with characters unknown to the segmentation.
-        moses_source, moses_target: Language codes. Texts first go through Moses' tokenizer, translations last through
-            its detokenizer. Needs the package sacremoses.
-        moses_normalize, moses_clean: Whether Moses normalises punctuation first; whether that also replaces full-width
-            punctuation and drops control characters.
+        known_tokens, target_known_tokens: The number of rows of each side's embedding. Pieces with higher ids, which
+            the segmentation needs as intermediate steps, become the unknown token.
+        surfaces, target_surfaces: The ids of tokens whose characters the segmentation does not know.
+        moses_source, moses_target: Language codes. Texts first go through Moses' tokenizer, and translations at the
+            end through its detokenizer. Needs the package sacremoses.
+        moses_normalize, moses_clean: Whether Moses normalises punctuation first; whether it then also replaces
+            full-width punctuation and removes control characters.
         moses_dash_splits, moses_escape: Whether Moses splits at hyphens (default: no); whether it writes characters
             such as "&" as "&amp;" (default: yes).
         escape: "t2t" for tensor2tensor's way of splitting and escaping.
+
+    Raises:
+        ValueError: A text has pieces that are not in the vocabulary, and there is no unknown token.
+        ImportError: The settings name Moses, and sacremoses is not installed.
     """
 
     vocab_files_names = {"tokenizer_file": "tokenizer.json", "target_tokenizer_file": "target_tokenizer.json"}
     model_input_names = ["input_ids", "attention_mask"]
-    _tokenizer: Tokenizer  # of the side in use; the library's own attribute
+    _tokenizer: Tokenizer  # the library's own attribute: the side in use
     _source_side: Tokenizer | None = None
     _target_side: Tokenizer | None = None
 
     @classmethod
-    def of(cls, source: Tokenizer, target: Tokenizer | None = None, **settings) -> "VaswaniTokenizer":
-        """From the tokenizers of the two sides; without `target`, one serves both."""
+    def from_sides(cls, source: Tokenizer, target: Tokenizer | None = None, **settings) -> "VaswaniTokenizer":
+        """Combine the tokenizers of the two sides. Without `target`, one serves both.
+
+        `settings` are those of the class, and special tokens such as `pad_token`.
+        """
         tokenizer = cls(tokenizer_object=source, **settings)
         if target is not None:
             tokenizer._set_target(target)
         return tokenizer
 
-    # Loading and saving. There is no `__init__`: with one, the library would rebuild the tokenizer when it loads it.
+    # Loading and saving. With an `__init__` here, the library would rebuild the tokenizer while loading it.
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs) -> "VaswaniTokenizer":
@@ -104,7 +115,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def _prepared(self, text):
         if isinstance(text, str):
             return self._prepare(text)
-        return [self._prepared(one) for one in text] if isinstance(text, list | tuple) else text
+        return [self._prepared(part) for part in text] if isinstance(text, list | tuple) else text
 
     def _prepare(self, text: str) -> str:
         language = self.init_kwargs.get("moses_target" if self._in_target_mode else "moses_source")
@@ -116,7 +127,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     def _convert_encoding(self, encoding: Encoding, *args, **kwargs):
         data, encodings = super()._convert_encoding(encoding, *args, **kwargs)
-        data["input_ids"] = [self._known_ids(one) for one in encodings]
+        data["input_ids"] = [self._known_ids(part) for part in encodings]
         return data, encodings
 
     def _known_ids(self, encoding: Encoding) -> list[int]:
@@ -127,18 +138,21 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
             return ids
         unk = self.unk_token_id
         if unk is None and any(first <= i < end for i in ids):
-            raise ValueError("A text has pieces that are not in the vocabulary, which has no token for unknown ones.")
+            raise ValueError(
+                "A text has characters that are not in the vocabulary, and the tokenizer has no unknown token. Remove "
+                "them from the text."
+            )
         ids = [unk if first <= i < end else i for i in ids]
         if surfaces:
             ids = [surfaces.get(token, i) if i == unk else i for i, token in zip(ids, encoding.tokens, strict=True)]
         return ids
 
     def _hidden(self) -> tuple[int, int]:
-        """The ids [first, end) that the model has no embedding for."""
+        """The ids [first, end) of pieces without an embedding."""
         end = self._tokenizer.get_vocab_size(with_added_tokens=False)
         return min(self._setting("known_tokens", end), end), end
 
-    # The vocabulary as others see it: the source's, without hidden pieces. Ids to tokens are the target's.
+    # The public vocabulary: the source's, without hidden pieces. Ids to tokens are the target's.
 
     @property
     def vocab_size(self) -> int:
@@ -147,7 +161,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def __len__(self) -> int:
         first, end = self._hidden()
         size = super().__len__()
-        return first if size == end else size  # tokens that somebody added come after the hidden ones
+        return first if size == end else size  # added tokens come after the hidden pieces
 
     def get_vocab(self) -> dict[str, int]:
         first, end = self._hidden()
@@ -158,7 +172,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         first, end = self._hidden()
         return self.unk_token_id if i is not None and first <= i < end else i
 
-    # Decoding, always of targets. It leaves the mode alone: another thread may be encoding.
+    # Decoding always refers to targets. It does not change the mode, because another thread may be encoding.
 
     @property
     def _decoding_side(self) -> Tokenizer:
@@ -204,7 +218,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
 
 class Moses:
-    """Moses' scripts for one language, in the package sacremoses.
+    """Moses' normalizer, tokenizer and detokenizer for one language, from the package sacremoses.
 
     Raises:
         ImportError: sacremoses is not installed.
@@ -222,7 +236,7 @@ class Moses:
             import sacremoses
         except ImportError:
             raise ImportError(
-                "This model was trained on text tokenized by Moses, which needs sacremoses: pip install sacremoses"
+                "This model was trained on text that was tokenized by Moses. Install sacremoses: pip install sacremoses"
             ) from None
         self.normalizer = None
         if normalize:
@@ -246,10 +260,10 @@ def is_alphanumeric(character: str) -> bool:
 
 
 def t2t_escape(text: str, alphabet: set[str]) -> str:
-    """The words of a text as tensor2tensor writes them, each ended by "_".
+    """Write the words of a text as tensor2tensor does, each followed by "_".
 
-    A word is letters and digits only, or other characters only. The single space between two words of letters is left
-    out. Characters outside `alphabet` are written as their numbers.
+    A word has either only letters and digits, or only other characters. A single space between two words is left out.
+    Characters outside `alphabet` are written as their numbers.
     """
     runs: list[str] = []
     for character in text.strip():
@@ -262,7 +276,7 @@ def t2t_escape(text: str, alphabet: set[str]) -> str:
 
 
 def t2t_unescape(escaped: str) -> str:
-    """The inverse of `t2t_escape`; an invalid escape stays as it is."""
+    """Invert `t2t_escape`. Invalid escapes stay as they are; a number that is not a character becomes U+3013."""
 
     def character(match: re.Match) -> str:
         if match[1] is None:
@@ -274,11 +288,10 @@ def t2t_unescape(escaped: str) -> str:
 
     words = [re.sub(r"\\u|\\\\|\\([0-9]+);", character, word) for word in escaped.split("_")]
     text = ""
-    before = False
+    was_alphanumeric = False
     for word in filter(None, words):
-        starts = is_alphanumeric(word[0])
-        text += f" {word}" if text and before and starts else word
-        before = starts
+        text += f" {word}" if text and was_alphanumeric and is_alphanumeric(word[0]) else word
+        was_alphanumeric = is_alphanumeric(word[0])
     return text
 
 

@@ -368,6 +368,6 @@ def test_a_shortlist_becomes_a_vocabulary_map(tmp_path):
 def test_a_shortlist_of_another_model_is_refused(save, tmp_path):
     folder = save()
     Shortlist(torch.zeros(3, 1), torch.tensor([1])).save_pretrained(folder)
-    with pytest.raises(ConversionError, match="The shortlist is of another model"):
+    with pytest.raises(ConversionError, match="This shortlist belongs to another model"):
         export(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()

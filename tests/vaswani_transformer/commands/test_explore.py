@@ -90,9 +90,9 @@ def test_attention_draws_a_figure_and_prints_the_translation(vaswani, folder, tm
     "arguments, status, words",
     [
         (["--kind", "cross"], 2, "Only the decoder has cross-attention"),
-        (["--layer", "7"], 1, "There is no layer 7"),
-        (["--head", "7"], 1, "There is no head 7"),
-        (["--word", "cat"], 1, "cat is not among the words"),
+        (["--layer", "7"], 1, "Layer 7 does not exist"),
+        (["--head", "7"], 1, "Head 7 does not exist"),
+        (["--word", "cat"], 1, "Not among the words of the sentence: cat"),
     ],
 )
 def test_attention_says_what_is_not_there(vaswani, folder, tmp_path, arguments, status, words):

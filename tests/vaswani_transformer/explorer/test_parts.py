@@ -6,7 +6,7 @@ import torch
 from vaswani_transformer import PRESETS, VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.measures import LABELS, label_of, measures_of
 from vaswani_transformer.explorer.parts import Part, parameter_tree
-from vaswani_transformer.inspection.readable import Token
+from vaswani_transformer.inspection.token_text import Token
 
 
 VARIANTS = [

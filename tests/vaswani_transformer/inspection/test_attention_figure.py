@@ -6,7 +6,7 @@ import pytest
 from tiny_checkpoint import tiny_checkpoint
 
 from vaswani_transformer import attention_figure, inspect_translation, load
-from vaswani_transformer.inspection.attention_figure import BLANK, FAINTEST
+from vaswani_transformer.inspection.attention_figure import BLANK, MIN_WEIGHT
 
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -35,7 +35,7 @@ def test_the_words_are_the_tokens_and_the_lines_the_weights(inspection, stack, k
     assert words == wanted
     weights = inspection.tensors[f"{stack}.layers.0.{kind}.weights"][1]
     drawn = [float(line["stroke-opacity"]) for line in lines]
-    assert drawn == pytest.approx([w for w in weights.flatten().tolist() if w >= FAINTEST], abs=6e-4)
+    assert drawn == pytest.approx([w for w in weights.flatten().tolist() if w >= MIN_WEIGHT], abs=6e-4)
 
 
 def test_all_heads_have_a_colour_and_a_place_in_the_legend(inspection):
@@ -43,7 +43,7 @@ def test_all_heads_have_a_colour_and_a_place_in_the_legend(inspection):
     assert words[:2] == ["head 0", "head 1"]
     assert len({line["stroke"] for line in lines}) == 2
     last = inspection.tensors["encoder.layers.0.self_attn.weights"]
-    assert len(lines) == int((last >= FAINTEST).sum())
+    assert len(lines) == int((last >= MIN_WEIGHT).sum())
 
 
 def test_only_the_lines_of_a_word_that_is_asked_for(inspection):
@@ -56,10 +56,10 @@ def test_only_the_lines_of_a_word_that_is_asked_for(inspection):
 @pytest.mark.parametrize(
     "settings, words",
     [
-        (dict(layer=1), "There is no layer 1: the encoder has 1"),
-        (dict(heads=[2]), "There is no head 2: the layer has 2"),
-        (dict(kind="cross_attn"), "There is no cross_attn in the encoder"),
-        (dict(words=["absent"]), "absent is not among the words of: A woman reads"),
+        (dict(layer=1), "Layer 1 does not exist: the encoder has 1"),
+        (dict(heads=[2]), "Head 2 does not exist: the layer has 2"),
+        (dict(kind="cross_attn"), "The encoder has no cross_attn"),
+        (dict(words=["absent"]), "Not among the words of the sentence: absent.*: A woman reads"),
     ],
 )
 def test_what_is_not_there_is_named(inspection, settings, words):

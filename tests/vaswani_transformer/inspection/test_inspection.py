@@ -1,4 +1,4 @@
-"""Inspection: its tensors against transformers' own outputs and the paper's formulas, its record against `generate`."""
+"""Inspection: its tensors against transformers' own outputs and the paper's formulas, its trace against `generate`."""
 
 import math
 import threading
@@ -18,9 +18,9 @@ from vaswani_transformer.inspection.heads import (
     attentions_of,
     head_names,
     search,
-    twin_of,
+    shared_copy,
 )
-from vaswani_transformer.inspection.inspection import record_search, record_tensors
+from vaswani_transformer.inspection.inspection import record_tensors, trace_search
 from vaswani_transformer.model.forced_vaswani import forced_log_probs
 from vaswani_transformer.model.loss_vaswani import label_smoothed_loss
 
@@ -58,7 +58,7 @@ def tiny():
 def test_tensors_are_those_that_transformers_gives_out(tiny_model, fields):
     model = tiny_model(**fields)
     source, target = ids(7), ids(5, first=(0,))
-    tensors, logits = record_tensors(twin_of(model), source, target)
+    tensors, logits = record_tensors(shared_copy(model), source, target)
 
     model.set_attn_implementation("eager")
     wanted = model(input_ids=source, decoder_input_ids=target, output_attentions=True, output_hidden_states=True)
@@ -68,13 +68,13 @@ def test_tensors_are_those_that_transformers_gives_out(tiny_model, fields):
         ("decoder.layers.{}.self_attn.weights", wanted.decoder_attentions),
         ("decoder.layers.{}.cross_attn.weights", wanted.cross_attentions),
     ):
-        for layer, theirs in enumerate(weights):
-            assert_close(tensors[name.format(layer)], theirs[0])
+        for layer, expected in enumerate(weights):
+            assert_close(tensors[name.format(layer)], expected[0])
     for stack, states in (("encoder", wanted.encoder_hidden_states), ("decoder", wanted.decoder_hidden_states)):
         ours = [tensors[f"{stack}.input"]]
         ours += [tensors[f"{stack}.layers.{layer}.feed_forward.result"] for layer in range(len(states) - 1)]
-        for one, theirs in zip(ours[:-1], states[:-1], strict=True):
-            assert_close(one, theirs[0])
+        for tensor, expected in zip(ours[:-1], states[:-1], strict=True):
+            assert_close(tensor, expected[0])
     assert_close(tensors["encoder.output"], wanted.encoder_last_hidden_state[0])
     assert_close(tensors["decoder.output"], wanted.decoder_hidden_states[-1][0])
 
@@ -83,7 +83,7 @@ def test_tensors_are_those_that_transformers_gives_out(tiny_model, fields):
 def test_tensors_follow_the_papers_formulas(tiny_model, fields):
     model = tiny_model(**fields)
     source, target = ids(7), ids(5, first=(0,))
-    tensors, _ = record_tensors(twin_of(model), source, target)
+    tensors, _ = record_tensors(shared_copy(model), source, target)
     for stack in ("encoder", "decoder"):
         assert_close(tensors[f"{stack}.input"], tensors[f"{stack}.embedding"] + tensors[f"{stack}.positions"])
         stream = tensors[f"{stack}.input"]
@@ -129,7 +129,7 @@ def check_sublayer(layer, kind: str, part: dict[str, torch.Tensor], is_masked: b
 
 
 def test_names_are_in_the_order_of_figure_1(tiny_model):
-    tensors, _ = record_tensors(twin_of(tiny_model()), ids(4), ids(3, first=(0,)))
+    tensors, _ = record_tensors(shared_copy(tiny_model()), ids(4), ids(3, first=(0,)))
     names = list(tensors)
     assert names[:4] == ["encoder.embedding", "encoder.positions", "encoder.input", "encoder.layers.0.self_attn.input"]
     assert names[-1] == "decoder.output"
@@ -150,7 +150,7 @@ def test_without_the_mask_a_position_sees_what_it_should_predict(tiny):
 
 
 def test_in_bfloat16_the_tensors_are_float32(tiny_model):
-    tensors, _ = record_tensors(twin_of(tiny_model().bfloat16()), ids(4), ids(3, first=(0,)))
+    tensors, _ = record_tensors(shared_copy(tiny_model().bfloat16()), ids(4), ids(3, first=(0,)))
     assert all(x.dtype == torch.float32 for x in tensors.values())
 
 
@@ -180,20 +180,20 @@ def test_the_model_is_left_as_it_was_even_after_an_error(tiny, monkeypatch):
     assert state_of(model) == before
 
 
-def test_a_twin_shares_the_weights_and_nothing_else(tiny):
+def test_a_shared_copy_shares_the_weights_and_nothing_else(tiny):
     model, _ = tiny
-    twin = twin_of(model)
-    theirs = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in twin.parameters()} == theirs
-    assert not {id(module) for module in twin.modules()} & {id(module) for module in model.modules()}
-    assert twin.config is not model.config
-    assert twin.lm_head.weight is twin.model.shared.weight
+    copied = shared_copy(model)
+    weights = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in copied.parameters()} == weights
+    assert not {id(module) for module in copied.modules()} & {id(module) for module in model.modules()}
+    assert copied.config is not model.config
+    assert copied.lm_head.weight is copied.model.shared.weight
 
 
 def test_threads_do_not_see_each_others_heads_and_masks(tiny):
     model, tokenizer = tiny
     settings = [{}, dict(off=[("encoder", "self_attn", 0, 0)]), dict(causal=False), dict(num_beams=1)]
-    alone = [inspect_translation(model, tokenizer, SENTENCE, **one) for one in settings]
+    alone = [inspect_translation(model, tokenizer, SENTENCE, **options) for options in settings]
     start = threading.Barrier(4)
 
     def run(i: int):
@@ -201,10 +201,10 @@ def test_threads_do_not_see_each_others_heads_and_masks(tiny):
         return [inspect_translation(model, tokenizer, SENTENCE, **settings[i]) for _ in range(5)]
 
     with ThreadPoolExecutor(4) as pool:
-        for one, others in zip(alone, pool.map(run, range(4)), strict=True):
-            for other in others:
-                assert other.translation == one.translation
-                for name, x in one.tensors.items():
+        for inspection, repeated in zip(alone, pool.map(run, range(4)), strict=True):
+            for other in repeated:
+                assert other.translation == inspection.translation
+                for name, x in inspection.tensors.items():
                     assert_close(other.tensors[name], x)
 
 
@@ -252,7 +252,7 @@ def test_the_smoothed_loss_follows_from_two_log_probabilities(tiny, smoothing_ty
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
 def test_an_empty_text_is_refused(tiny, text):
-    with pytest.raises(ValueError, match="no text to translate"):
+    with pytest.raises(ValueError, match="The text is empty"):
         inspect_translation(*tiny, text)
 
 
@@ -285,37 +285,36 @@ def test_the_recorded_search_is_the_one_of_generate(tiny_model, beams, alpha, na
     model.generation_config.max_new_tokens = 12
     model.generation_config.early_stopping = "never" if beams > 1 else False
     wanted = model.generate(source, return_dict_in_generate=True, num_beams=beams, length_penalty=alpha)
-    found, record = record_search(twin_of(model), source, beams, alpha)
-    assert torch.equal(found, wanted.sequences)
-    best = record.finished[0]
-    assert best.tokens == found[0, 1:].tolist()
+    target_ids, trace = trace_search(shared_copy(model), source, beams, alpha)
+    assert torch.equal(target_ids, wanted.sequences)
+    best = trace.finished[0]
+    assert best.tokens == target_ids[0, 1:].tolist()
     if beams > 1:
         assert best.score == pytest.approx(wanted.sequences_scores[0].item(), abs=1e-5)
-    check_record(record, model, source)
+    check_trace(trace, model, source)
 
 
-def check_record(record, model, source):
+def check_trace(trace, model, source):
     """Totals are sums along the tree, fates agree with what follows, and scores with the paper's length penalty."""
-    by_key = {c.key: c for step in record.steps for c in step}
-    for step, candidates in enumerate(record.steps):
+    by_key = {c.key: c for step in trace.steps for c in step}
+    for step, candidates in enumerate(trace.steps):
         totals = [c.total for c in candidates]
         assert totals == sorted(totals, reverse=True)
-        assert sum(c.fate == "kept" for c in candidates) <= record.beams
+        assert sum(c.fate == "kept" for c in candidates) <= trace.beams
         for candidate in candidates:
             before = by_key[candidate.parent] if candidate.parent else None
             assert (before is None) == (step == 0)
-            assert before is None or (before.fate == "kept" and before in record.steps[step - 1])
+            assert before is None or (before.fate == "kept" and before in trace.steps[step - 1])
             total = candidate.log_prob + (before.total if before else 0.0)
             assert candidate.total == pytest.approx(total, abs=1e-4)
-            assert candidate.score == pytest.approx(candidate.total / length_penalty(step + 1, record.alpha), abs=1e-4)
-    for one in record.finished:
-        assert by_key[one.key].fate == "finished"
-        assert one.tokens == path_of(by_key, one.key)
-        target = torch.tensor([[0, *one.tokens]])
-        assert one.log_prob == pytest.approx(
-            forced_log_probs(model, {"input_ids": source}, target).sum().item(), abs=1e-3
-        )
-    scores = [one.score for one in record.finished]
+            assert candidate.score == pytest.approx(candidate.total / length_penalty(step + 1, trace.alpha), abs=1e-4)
+    for hypothesis in trace.finished:
+        assert by_key[hypothesis.key].fate == "finished"
+        assert hypothesis.tokens == path_of(by_key, hypothesis.key)
+        target = torch.tensor([[0, *hypothesis.tokens]])
+        log_prob = forced_log_probs(model, {"input_ids": source}, target).sum().item()
+        assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-3)
+    scores = [hypothesis.score for hypothesis in trace.finished]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -386,16 +385,15 @@ def test_every_head_by_itself_in_one_batch_is_what_each_gives_alone(tiny_model, 
     model, source = tiny_model(), ids(6)
     model.generation_config.max_new_tokens = 8
     target = model.generate(source, num_beams=beams)
-    whole, *others = ablate_heads(model, source, target, num_beams=beams, batch_size=7)
+    whole, *ablations = ablate_heads(model, source, target, num_beams=beams, batch_size=7)
     assert whole.head is None and torch.equal(whole.target_ids, target[0])
-    assert whole.log_prob_of_original == pytest.approx(
-        forced_log_probs(model, {"input_ids": source}, target).sum().item(), abs=1e-4
-    )
-    assert [one.head for one in others] == head_names(model)
-    for one in others[::5]:
-        with without_heads(model, [one.head]):
+    unchanged = forced_log_probs(model, {"input_ids": source}, target).sum().item()
+    assert whole.log_prob_of_original == pytest.approx(unchanged, abs=1e-4)
+    assert [ablation.head for ablation in ablations] == head_names(model)
+    for ablation in ablations[::5]:
+        with without_heads(model, [ablation.head]):
             log_prob = forced_log_probs(model, {"input_ids": source}, target).sum().item()
-            alone = search(twin_of(model), source, beams)
-        assert one.log_prob_of_original == pytest.approx(log_prob, abs=1e-4)
-        assert torch.equal(one.target_ids, alone.sequences[0])
-        assert one.score == pytest.approx(alone.sequences_scores[0].item(), abs=1e-4)
+            alone = search(shared_copy(model), source, beams)
+        assert ablation.log_prob_of_original == pytest.approx(log_prob, abs=1e-4)
+        assert torch.equal(ablation.target_ids, alone.sequences[0])
+        assert ablation.score == pytest.approx(alone.sequences_scores[0].item(), abs=1e-4)

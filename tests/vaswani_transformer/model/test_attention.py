@@ -121,7 +121,7 @@ def test_flex_equals_eager(tiny_model, make_batch, side, stance):
 
 
 def flash_kernel(q, k, v, softmax_scale=None, causal=False):
-    """What flash_attn_func promises: [B, T, H, K], [B, S, H, K], [B, S, H, V] -> [B, T, H, V], causal from the end."""
+    """The contract of flash_attn_func: [B, T, H, K], [B, S, H, K], [B, S, H, V] -> [B, T, H, V], causal to the end."""
     length, keys = q.shape[1], k.shape[1]
     allowed = torch.ones(length, keys).tril(keys - length).bool() if causal else None
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
@@ -131,7 +131,7 @@ def flash_kernel(q, k, v, softmax_scale=None, causal=False):
 def flash_varlen_kernel(
     q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, softmax_scale=None, causal=False
 ):
-    """What flash_attn_varlen_func promises: the same for sequences laid end to end."""
+    """The contract of flash_attn_varlen_func: the same for concatenated sequences."""
     output = q.new_zeros(*q.shape[:-1], v.shape[-1])
     for i in range(len(cu_seqlens_q) - 1):
         queries = slice(cu_seqlens_q[i], cu_seqlens_q[i + 1])
@@ -231,7 +231,7 @@ def test_output_does_not_depend_on_batch_mates_padding_side_or_cache(
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_cached_steps_of_a_padded_batch_equal_the_full_forward(tiny_model, make_batch, side):
-    """A batch of prompts of several lengths goes on token by token."""
+    """A batch of prompts of several lengths continues token by token."""
     model, batch = tiny_model(), make_batch(side=side)
     more = torch.randint(3, 48, (3, 3))
     mask = torch.cat((batch["decoder_attention_mask"], torch.ones_like(more)), dim=1)

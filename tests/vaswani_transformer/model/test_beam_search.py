@@ -74,18 +74,18 @@ def test_agrees_with_the_paper(block):
 
         for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
             room = len(source) + 50 - prefix_length if limit is None else limit
-            found = paper_search(
+            reference = paper_search(
                 model, source, beams, alpha, room, n_best, prefix, offset=5 if offset is None else offset
             )
-            if found.margin < 1e-5:
+            if reference.margin < 1e-5:
                 too_close += 1
                 continue
             compared += 1
             rows = range(i * n_best, (i + 1) * n_best)
-            for row, hypothesis in zip(rows, found.hypotheses, strict=True):
-                ours, theirs = sequences[row].tolist()[1:], prefix + hypothesis.tokens
-                assert ours[: len(theirs)] == theirs, f"model {seed}, sentence {i}"
-                assert set(ours[len(theirs) :]) <= {PAD, EOS}
+            for row, hypothesis in zip(rows, reference.hypotheses, strict=True):
+                ours, expected_output = sequences[row].tolist()[1:], prefix + hypothesis.tokens
+                assert ours[: len(expected_output)] == expected_output, f"model {seed}, sentence {i}"
+                assert set(ours[len(expected_output) :]) <= {PAD, EOS}
                 if with_scores and beams > 1:
                     assert output.sequences_scores[row].item() == pytest.approx(hypothesis.score, abs=1e-4)
                 if hypothesis.tokens[-1] == EOS:
@@ -136,7 +136,7 @@ def test_scores_are_the_models_log_probabilities():
 
 
 def test_threads_may_differ_in_their_settings():
-    """Each call ranks by its own settings, whatever others do on the same model meanwhile."""
+    """Each call ranks by its own settings, whatever other threads do with the same model."""
     model, jobs = ending_model(3), [dict(length_penalty=alpha, offset=k) for alpha in (0.3, 2.0) for k in (0, 1, 5, 50)]
 
     def translate(job):
@@ -211,18 +211,18 @@ def test_our_loop_equals_the_librarys(attention, extra):
             options["decoder_input_ids"] = torch.randint(2, 30, (len(SOURCES), prefix_length))
         options = {**options, **extra, "output_scores": True, "output_logits": True, "output_hidden_states": True}
         ours = model.generate(BATCH, **options, return_dict_in_generate=True)
-        theirs = library.generate(BATCH, **options, return_dict_in_generate=True)
-        assert ours.sequences.shape == theirs.sequences.shape
-        lengths = 1 + prefix_length + (theirs.beam_indices >= 0).sum(dim=-1)
+        expected_output = library.generate(BATCH, **options, return_dict_in_generate=True)
+        assert ours.sequences.shape == expected_output.sequences.shape
+        lengths = 1 + prefix_length + (expected_output.beam_indices >= 0).sum(dim=-1)
         for row, expected, length in zip(
-            ours.sequences.tolist(), theirs.sequences.tolist(), lengths.tolist(), strict=True
+            ours.sequences.tolist(), expected_output.sequences.tolist(), lengths.tolist(), strict=True
         ):
             assert row[:length] == expected[:length]
             assert set(row[length:]) <= {PAD}  # the library fills with `</s>` where padding is 0
-        assert torch.equal(ours.beam_indices, theirs.beam_indices.long())
-        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=1e-4, atol=1e-5)
+        assert torch.equal(ours.beam_indices, expected_output.beam_indices.long())
+        torch.testing.assert_close(ours.sequences_scores, expected_output.sequences_scores, rtol=1e-4, atol=1e-5)
         for name in ("scores", "logits", "decoder_hidden_states", "encoder_hidden_states"):
-            assert shapes(getattr(ours, name)) == shapes(getattr(theirs, name))
+            assert shapes(getattr(ours, name)) == shapes(getattr(expected_output, name))
         assert torch.equal(model.generate(BATCH, **options), ours.sequences)
 
 
@@ -238,9 +238,9 @@ def test_a_beam_cache_becomes_an_ordinary_one(tiny_model):
             BATCH, num_beams=3, max_new_tokens=5, min_new_tokens=5, return_dict_in_generate=True, output_scores=True
         )
         caches.append(output.past_key_values.self_attention_cache)
-    for ours, theirs in zip(caches[0].layers, caches[1].layers, strict=True):
-        torch.testing.assert_close(ours.keys, theirs.keys)
-        torch.testing.assert_close(ours.values, theirs.values)
+    for ours, expected_output in zip(caches[0].layers, caches[1].layers, strict=True):
+        torch.testing.assert_close(ours.keys, expected_output.keys)
+        torch.testing.assert_close(ours.values, expected_output.values)
 
 
 def test_processes_that_share_a_model_search_alike(tmp_path):

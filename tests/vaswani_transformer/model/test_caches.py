@@ -9,7 +9,7 @@ from transformers import DynamicCache, EncoderDecoderCache
 from vaswani_transformer.model.decoding_vaswani import DecoderStep, can_step
 
 
-# What makes another decoder of the paper's.
+# Variants of the paper's decoder.
 VARIANTS = [
     dict(),
     dict(norm_position="pre"),
@@ -77,9 +77,9 @@ def test_the_library_refuses_a_quantised_cache_for_encoder_decoders(tiny_model, 
 def test_steps_equal_the_model(monkeypatch, tiny_model, variant, beams):
     """Beams that are chosen at random, dropped and doubled have the logits of their own histories.
 
-    So it is for sentences that stay when others leave, and with so few slots that they have to grow.
+    This also holds for sentences that stay when others leave, and with slots that have to grow.
     """
-    monkeypatch.setattr("vaswani_transformer.model.decoding_vaswani.CAPACITY", 2)
+    monkeypatch.setattr("vaswani_transformer.model.decoding_vaswani.INITIAL_CAPACITY", 2)
     model = tiny_model(**variant)
     source, mask = BATCH, BATCH.ne(PAD).long()
     encoded = model.get_encoder()(source, attention_mask=mask).last_hidden_state
@@ -101,6 +101,6 @@ def test_steps_equal_the_model(monkeypatch, tiny_model, variant, beams):
         history = torch.cat((history[chosen.flatten()], torch.randint(2, 48, (sentences * beams, 1))), dim=1)
         if turn == 2:
             stay = torch.tensor([2, 0])
-            step.keep(stay)
+            step.select(stay)
             encoded, mask = encoded[stay], mask[stay]
             history = history.unflatten(0, (sentences, beams))[stay].flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Beam search for translations that must hold words: what is found, and that nothing is found without them."""
+"""Beam search for translations that must contain words: they are the best ones, and all contain their words."""
 
 from itertools import product
 
@@ -48,12 +48,12 @@ def test_with_beams_enough_it_finds_the_best_of_all_translations_that_hold_the_w
         for score, tokens in zip(scores, every, strict=True)
         if all(count(tokens, forms) >= words.count(forms) for forms in words)
     ]
-    found = model.generate(
+    output = model.generate(
         source, required_words=[words], num_beams=100, num_return_sequences=3, length_penalty=0.0, max_new_tokens=5,
         return_dict_in_generate=True, output_scores=True,
     )  # fmt: skip
-    assert translations(found.sequences) == [tokens for _, tokens in sorted(wanted, reverse=True)[:3]]
-    torch.testing.assert_close(found.sequences_scores, torch.tensor([s for s, _ in sorted(wanted, reverse=True)[:3]]))
+    assert translations(output.sequences) == [tokens for _, tokens in sorted(wanted, reverse=True)[:3]]
+    torch.testing.assert_close(output.sequences_scores, torch.tensor([s for s, _ in sorted(wanted, reverse=True)[:3]]))
 
 
 @settings(max_examples=60)
@@ -62,8 +62,10 @@ def test_with_beams_enough_it_finds_the_best_of_all_translations_that_hold_the_w
     st.integers(2, 6),
 )
 def test_each_translation_holds_its_words(required, beams):
-    found = MODEL.generate(BATCH, required_words=required, num_beams=beams, num_return_sequences=2, max_new_tokens=60)
-    for i, tokens in enumerate(translations(found)[::2]):
+    sequences = MODEL.generate(
+        BATCH, required_words=required, num_beams=beams, num_return_sequences=2, max_new_tokens=60
+    )
+    for i, tokens in enumerate(translations(sequences)[::2]):
         for forms in required[i]:
             assert any(holds(tokens, form) for form in forms)
 
@@ -76,18 +78,22 @@ def test_a_sentence_does_not_depend_on_its_batch():
         assert translations(alone) == translations(together[i : i + 1])
 
 
-def test_a_word_that_goes_on_does_not_count():
+def test_a_word_that_continues_does_not_count():
     words = RequiredWords([[[7, 8]]], joining={9})
     states = [State()]
     for token in (7, 7, 8, 9, 7, 8, 5):
-        states.append(words.after(states[-1], token))
-    assert [state.has for state in states] == [0, 0, 0, 1, 0, 0, 1, 1]
-    assert words.leading(states[2]) == [8] and words.leading(states[4]) == [7] and words.leading(states[-1]) == []
+        states.append(words.next_state(states[-1], token))
+    assert [state.done for state in states] == [0, 0, 0, 1, 0, 0, 1, 1]
+    assert (
+        words.continuations(states[2]) == [8]
+        and words.continuations(states[4]) == [7]
+        and words.continuations(states[-1]) == []
+    )
     joining = set(range(2, 15))
-    found = MODEL.generate(
+    sequences = MODEL.generate(
         BATCH, required_words=[[[[20]]]] * SENTENCES, joining_tokens=joining, num_beams=4, max_new_tokens=40
     )
-    for tokens in translations(found):
+    for tokens in translations(sequences):
         after = [*tokens, EOS]
         assert any(token == 20 and after[i + 1] not in joining for i, token in enumerate(tokens))
 
@@ -96,14 +102,14 @@ def test_a_word_is_found_in_a_failed_beginning_of_itself():
     words = RequiredWords([[[1, 1, 2]]])
     state = State()
     for token in (1, 1, 1, 2):
-        state = words.after(state, token)
-    assert state.has == 1
+        state = words.next_state(state, token)
+    assert state.done == 1
 
 
 def test_a_length_without_room_gives_what_has_most():
     required = [[[[3]], [[4]], [[5]]]] * SENTENCES
-    found = translations(MODEL.generate(BATCH, required_words=required, num_beams=8, max_new_tokens=2))
-    assert all(len({3, 4, 5} & set(tokens)) == 2 for tokens in found)
+    rows = translations(MODEL.generate(BATCH, required_words=required, num_beams=8, max_new_tokens=2))
+    assert all(len({3, 4, 5} & set(tokens)) == 2 for tokens in rows)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +117,12 @@ def test_a_length_without_room_gives_what_has_most():
     [
         (dict(required_words=[[[[3]]]], num_beams=4), "given for 1 of"),
         (dict(required_words=[[[[3]]]] * SENTENCES), "need beam search"),
-        (dict(required_words=[[[[]]]] * SENTENCES, num_beams=4), "an empty one"),
+        (dict(required_words=[[[[]]]] * SENTENCES, num_beams=4), "an empty form"),
         (dict(required_words=[[[]]] * SENTENCES, num_beams=4), "no forms"),
         (dict(required_words=[[[[99]]]] * SENTENCES, num_beams=4), "not below 30"),
-        (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4, do_sample=True), "neither of samples"),
+        (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4, do_sample=True), "combined with sampling"),
         (dict(required_words=[[[[3]]]] * SENTENCES, num_beams=4,
-              shortlist=Shortlist(torch.full((30, 1), EOS), torch.arange(1, 9))), "nor with a shortlist"),
+              shortlist=Shortlist(torch.full((30, 1), EOS), torch.arange(1, 9))), "or with a shortlist"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from generation_examples import BATCH, SOURCES, assert_well_formed, endless_model, every_mode, generated, padded
+from generation_examples import BATCH, EOS, SOURCES, assert_well_formed, endless_model, every_mode, generated, padded
 from transformers import GenerationConfig, GenerationMixin
 
 
@@ -77,6 +77,28 @@ def test_length_limit_leaves_a_configuration_alone(monkeypatch, beams):
     assert [len(row) for row in generated(sequences)] == [len(source) + 50 for source in SOURCES]
     assert config.to_dict() == GenerationConfig(num_beams=beams).to_dict()
     assert not arguments.keys() & config.to_dict().keys()
+
+
+@every_mode
+@pytest.mark.parametrize("way", ["argument", "configuration"])
+@pytest.mark.parametrize(
+    ("of_checkpoint", "given", "expected"),
+    [({"min_new_tokens": 9}, {"min_length": 4}, 3), ({"max_new_tokens": 5}, {"max_length": 9}, 8)],
+    ids=["min", "max"],
+)
+def test_the_callers_length_wins_over_the_checkpoints_in_other_units(mode, way, of_checkpoint, given, expected):
+    """`min_length` counts the start token and `min_new_tokens` does not; the library prefers the latter."""
+    model = endless_model()
+    if "min_length" in given:
+        model.lm_head.bias.data[EOS] = 1e4  # ends as soon as it may
+    model.generation_config.update(**of_checkpoint)
+    if way == "argument":
+        sequences = model.generate(BATCH, **mode, **given)
+    else:
+        sequences = model.generate(BATCH, generation_config=GenerationConfig(**mode, **given))
+    lengths = [len(row) - ("min_length" in given) for row in generated(sequences)]  # without the end token
+    assert lengths == [expected] * len(SOURCES)
+    assert model.generation_config.to_diff_dict().items() >= of_checkpoint.items()
 
 
 def test_given_length_may_be_longer():

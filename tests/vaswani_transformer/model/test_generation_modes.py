@@ -24,6 +24,7 @@ from paper_beam_search import length_penalty
 from transformers import TextIteratorStreamer, TextStreamer
 from waiting import TIMEOUT
 
+from vaswani_transformer import Shortlist
 from vaswani_transformer.learn_bpe import learn_tokenizer
 
 
@@ -77,7 +78,7 @@ def test_beam_sampling_scores_as_beam_search_does():
 
 @pytest.mark.parametrize("mode", [{}, PAPER], ids=["greedy", "beam"])
 def test_prefix(mode):
-    """`decoder_input_ids` with or without the start token; a greedy start goes on to the rest of it."""
+    """`decoder_input_ids` with or without the start token; greedy search continues a greedy prefix with the rest."""
     whole = MODEL.generate(BATCH, max_new_tokens=8)
     prefix = whole[:, 1:4].clone()
     prefix[prefix <= EOS] = 2
@@ -95,7 +96,7 @@ def test_prefix(mode):
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("mode", [{}, PAPER], ids=["greedy", "beam"])
 def test_prefixes_of_different_lengths(mode, use_cache):
-    """Padded on the left and masked: each sentence goes on as it would alone."""
+    """Padded on the left and masked: each sentence continues as it does alone."""
     prefixes = [[PAD, 3, 4, 5], [PAD, 6], [PAD, 7, 8]]  # from the start token on
     together = MODEL.generate(
         BATCH,
@@ -128,9 +129,9 @@ def test_allowed_tokens():
         assert_well_formed(output)
         rows = generated(output)
         for i, source in enumerate(SOURCES):
-            found = paper_search(MODEL, source, beams, 0.6, 8, beams, allowed=allowed[i])
-            assert found.margin > 1e-5
-            assert rows[i * beams : (i + 1) * beams] == [hypothesis.tokens for hypothesis in found.hypotheses]
+            reference = paper_search(MODEL, source, beams, 0.6, 8, beams, allowed=allowed[i])
+            assert reference.margin > 1e-5
+            assert rows[i * beams : (i + 1) * beams] == [hypothesis.tokens for hypothesis in reference.hypotheses]
     assert seen == {0, 1, 2}
 
 
@@ -174,6 +175,24 @@ def test_what_cannot_stream_is_refused(speaking):
         model.generate(**options, streamer=streamer, num_beams=2)
     with pytest.raises(ValueError, match="batch size 1"):
         model.generate(torch.tensor([[5, 1], [6, 1]]), streamer=streamer, max_new_tokens=3)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_our_arguments_go_with_the_librarys_own(speaking, capsys, beams):
+    """`stop_strings` needs `tokenizer` and streaming `streamer`: both must reach the search beside `return_cache`."""
+    model, tokenizer, options, text = speaking
+    everything = Shortlist(torch.zeros(258, 1), torch.arange(258))
+    options = dict(**options, num_beams=beams, return_cache=False, return_dict_in_generate=True, shortlist=everything)
+    whole = model.generate(**options)
+    assert whole.past_key_values is None
+    stop = tokenizer.decode(whole.sequences[0, 12:14])
+    stopped = model.generate(**options, stop_strings=[stop], tokenizer=tokenizer)
+    assert stopped.past_key_values is None and 1 < stopped.sequences.shape[1] < whole.sequences.shape[1]
+    assert stop in tokenizer.decode(stopped.sequences[0])
+    if beams == 1:
+        capsys.readouterr()
+        model.generate(**options, streamer=TextStreamer(tokenizer, skip_special_tokens=True))
+        assert capsys.readouterr().out == text + "\n"
 
 
 # Assisted decoding ----------------------------------------------------------------------------------------------------

@@ -1,11 +1,34 @@
-"""What `generate` takes besides ids, and what it returns besides sequences."""
+"""The inputs of `generate` besides ids, and its outputs besides sequences, compared with transformers' own."""
 
 import pytest
 import torch
-from generation_examples import BATCH, EOS, MODEL, MODES, PAD, ending_model, every_mode, shapes
-from transformers import MarianConfig, MarianMTModel
+from generation_examples import (
+    BATCH,
+    EOS,
+    MODEL,
+    MODES,
+    PAD,
+    SOURCES,
+    ending_model,
+    every_mode,
+    generated,
+    log_probability,
+    shapes,
+)
+from transformers import GenerationMixin, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+
+
+SIZES = dict(
+    vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+    decoder_attention_heads=4, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
+)  # fmt: skip
+
+
+def marian_model() -> MarianMTModel:
+    config = MarianConfig(**SIZES, encoder_ffn_dim=24, decoder_ffn_dim=24, forced_eos_token_id=None)
+    return MarianMTModel(config).eval()
 
 
 @every_mode
@@ -30,15 +53,10 @@ def test_inputs_embeds(beams):
 
 def test_shapes_are_those_of_the_librarys_own_models():
     """Everything that `generate` can return, beside MarianMTModel: the encoder's has a row a sentence, not a beam."""
-    sizes = dict(
-        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
-        decoder_attention_heads=4, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
-    )  # fmt: skip
-    marian = MarianConfig(**sizes, encoder_ffn_dim=24, decoder_ffn_dim=24, forced_eos_token_id=None)
-    models = MarianMTModel(marian).eval(), VaswaniForConditionalGeneration(VaswaniConfig(**sizes, d_ff=24)).eval()
+    models = marian_model(), VaswaniForConditionalGeneration(VaswaniConfig(**SIZES, d_ff=24)).eval()
     wanted = ("scores", "logits", "attentions", "hidden_states")
     for mode in MODES.values():
-        found = []
+        outputs = []
         for model in models:
             model.set_attn_implementation("eager")
             torch.manual_seed(0)
@@ -49,8 +67,52 @@ def test_shapes_are_those_of_the_librarys_own_models():
             )  # fmt: skip
             parts = {name: x for name, x in output.items() if name not in ("token_log_probs", "past_key_values")}
             cached = [tuple(layer.keys.shape) for layer in output.past_key_values.self_attention_cache.layers]
-            found.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
-        assert found[0] == found[1]
+            outputs.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
+        assert outputs[0] == outputs[1]
+
+
+@every_mode
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_the_output_is_the_librarys(mode, use_cache):
+    """The class and the fields of MarianMTModel's output. Beam search adds two fields: the scores of its ranking."""
+    settings = dict(**mode, max_new_tokens=4, use_cache=use_cache, return_dict_in_generate=True)
+    expected, output = (model.generate(BATCH, **settings) for model in (marian_model(), MODEL))
+    added = {"sequences_scores", "token_log_probs"} if "num_beams" in mode else set()
+    assert isinstance(output, type(expected)) and (added or type(output) is type(expected))
+    assert output.keys() == expected.keys() | added
+
+
+TWO_VOCABULARIES = dict(share_embeddings="target", decoder_vocab_size=41)
+
+
+@every_mode
+@pytest.mark.parametrize("fields", [{}, TWO_VOCABULARIES], ids=["one vocabulary", "two vocabularies"])
+def test_transition_scores_are_log_probabilities_and_0_after_the_end(mode, fields):
+    model = ending_model(4, **fields)
+    torch.manual_seed(0)
+    output = model.generate(BATCH, **mode, return_dict_in_generate=True, output_scores=True, output_logits=True)
+    if "num_beams" in mode:
+        scores = model.compute_transition_scores(output.sequences, output.scores, output.beam_indices)
+    else:
+        scores = model.compute_transition_scores(output.sequences, output.logits, normalize_logits=True)
+    lengths = [len(row) for row in generated(output.sequences)]
+    assert min(lengths) < max(lengths) == scores.shape[1]
+    for i, (source, row) in enumerate(zip(SOURCES, generated(output.sequences), strict=True)):
+        assert scores[i].sum().item() == pytest.approx(log_probability(model, source, row), abs=1e-4)
+        assert not scores[i, len(row) :].any()
+        for length in range(1, len(row)):
+            so_far = log_probability(model, source, row[:length])
+            assert scores[i, :length].sum().item() == pytest.approx(so_far, abs=1e-4)
+
+
+def test_transition_scores_of_unnormalised_logits_are_the_librarys():
+    """Up to the end; after it the library gives the score of padding, which is never produced here."""
+    output = MODEL.generate(BATCH, return_dict_in_generate=True, output_scores=True)
+    scores = MODEL.compute_transition_scores(output.sequences, output.scores)
+    expected = GenerationMixin.compute_transition_scores(MODEL, output.sequences, output.scores)
+    is_produced = output.sequences[:, 1:] != PAD
+    assert torch.equal(scores[is_produced], expected[is_produced])
+    assert (~is_produced).any() and not scores[~is_produced].any()
 
 
 def test_attentions_and_hidden_states_of_beams():

@@ -1,4 +1,4 @@
-"""The settings of the search: the paper's as they are saved, the caller's, and those that cannot be."""
+"""The settings of the search: the paper's as saved, the caller's, and invalid ones."""
 
 import pytest
 from generation_examples import BATCH, EOS, PAD, SOURCES, ending_model, generated, paper_search
@@ -19,9 +19,9 @@ def test_the_papers_settings(tmp_path):
     assert (saved.num_beams, saved.length_penalty, saved.early_stopping) == (4, 0.6, "never")
     assert (saved.max_length, saved.max_new_tokens) == (None, None)  # the limit is the source's
     for i, source in enumerate(SOURCES):
-        found = paper_search(model, source, 4, 0.6, len(source) + 50)
-        assert found.margin > 1e-5
-        assert generated(loaded.generate(BATCH))[i] == found.hypotheses[0].tokens
+        reference = paper_search(model, source, 4, 0.6, len(source) + 50)
+        assert reference.margin > 1e-5
+        assert generated(loaded.generate(BATCH))[i] == reference.hypotheses[0].tokens
 
 
 def test_settings_may_be_overridden():
@@ -43,7 +43,7 @@ BAD_SETTINGS = {
     "new tokens for ever": (dict(max_new_tokens=10**9), "max_new_tokens is 1000000000"),
     "a least length for ever": (dict(min_new_tokens=10**9), "min_new_tokens is 1000000000"),
     "an offset that divides by zero": (dict(length_penalty_offset=-1), "length_penalty_offset is -1"),
-    "a penalty that is no number": (dict(length_penalty=float("nan")), "length_penalty is nan"),
+    "a penalty that is not a number": (dict(length_penalty=float("nan")), "length_penalty is nan"),
     "an end outside": (dict(eos_token_id=30), "eos_token_id has 30"),
     "an end below": (dict(eos_token_id=[1, -2]), "eos_token_id has -2"),
     "suppressed outside": (dict(suppress_tokens=[3, 99]), "suppress_tokens has 99"),

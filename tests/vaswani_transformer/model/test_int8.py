@@ -49,9 +49,9 @@ def test_a_product_is_off_by_rounding_alone(rows, width, columns, magnitude, see
     generator = torch.Generator().manual_seed(seed)
     layer = int8_layer(torch.randn(columns, width, generator=generator), torch.randn(columns, generator=generator))
     x = magnitude * torch.randn(rows, width, generator=generator)
-    exact = nn.functional.linear(x, layer.dequantized(), layer.bias)
+    exact = nn.functional.linear(x, layer.dequantize(), layer.bias)
     step = (x.amax(dim=-1, keepdim=True) - x.amin(dim=-1, keepdim=True)) / 255
-    bound = 0.502 * step * layer.dequantized().abs().sum(dim=-1) + 1e-5 * magnitude + 1e-5
+    bound = 0.502 * step * layer.dequantize().abs().sum(dim=-1) + 1e-5 * magnitude + 1e-5
     assert ((layer(x) - exact).abs() <= bound).all()
 
 
@@ -211,11 +211,11 @@ def test_a_saved_checkpoint_goes_to_other_runtimes(saved, tmp_path):
 
 
 def test_gradients_pass_through(with_instructions):
-    """Of the inputs, for whoever asks what an output depends on, or trains adapters."""
+    """Gradients of the inputs, for attribution methods and for training adapters."""
     layer = int8_layer(torch.randn(5, 8), torch.randn(5))
     x = torch.randn(3, 8, requires_grad=True)
     layer(x).sum().backward()
-    torch.testing.assert_close(x.grad, layer.dequantized().sum(dim=0).expand(3, -1))
+    torch.testing.assert_close(x.grad, layer.dequantize().sum(dim=0).expand(3, -1))
 
 
 def test_a_damaged_int8_checkpoint_is_refused(saved, tmp_path):

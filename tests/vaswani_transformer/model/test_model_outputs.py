@@ -1,4 +1,4 @@
-"""What the model takes (ids, embeddings, encoder outputs) and returns (hidden states, attention maps, tuples)."""
+"""The model's inputs (ids, embeddings, encoder outputs) and outputs (hidden states, attention maps, tuples)."""
 
 import pytest
 import torch

@@ -49,7 +49,7 @@ POSITIONS = {
 
 
 def embedding_output(model, stack="encoder", **inputs):
-    """What enters the first layer of a stack."""
+    """The input of the first layer of a stack."""
     outputs = getattr(model.model, stack)(output_hidden_states=True, **inputs)
     return outputs.hidden_states[0]
 
@@ -212,26 +212,26 @@ def randomize(model):
             parameter.data.normal_(std=0.3)
 
 
-def copy_layers(ours, theirs):
+def copy_layers(ours, reference):
     """The weights of transformers' BART-like layers (Marian, FSMT) into ours."""
 
     def copy(target, *sources):
         target.weight.data.copy_(torch.cat([source.weight for source in sources]))
         target.bias.data.copy_(torch.cat([source.bias for source in sources]))
 
-    for mine, other in zip(ours.layers, theirs.layers, strict=True):
+    for layer, other in zip(ours.layers, reference.layers, strict=True):
         attention = other.self_attn
-        copy(mine.self_attn.qkv_proj, attention.q_proj, attention.k_proj, attention.v_proj)
-        copy(mine.self_attn.out_proj, attention.out_proj)
-        copy(mine.self_attn_norm, other.self_attn_layer_norm)
-        if hasattr(mine, "cross_attn"):
-            copy(mine.cross_attn.q_proj, other.encoder_attn.q_proj)
-            copy(mine.cross_attn.kv_proj, other.encoder_attn.k_proj, other.encoder_attn.v_proj)
-            copy(mine.cross_attn.out_proj, other.encoder_attn.out_proj)
-            copy(mine.cross_attn_norm, other.encoder_attn_layer_norm)
-        copy(mine.feed_forward.fc1, other.fc1)
-        copy(mine.feed_forward.fc2, other.fc2)
-        copy(mine.feed_forward_norm, other.final_layer_norm)
+        copy(layer.self_attn.qkv_proj, attention.q_proj, attention.k_proj, attention.v_proj)
+        copy(layer.self_attn.out_proj, attention.out_proj)
+        copy(layer.self_attn_norm, other.self_attn_layer_norm)
+        if hasattr(layer, "cross_attn"):
+            copy(layer.cross_attn.q_proj, other.encoder_attn.q_proj)
+            copy(layer.cross_attn.kv_proj, other.encoder_attn.k_proj, other.encoder_attn.v_proj)
+            copy(layer.cross_attn.out_proj, other.encoder_attn.out_proj)
+            copy(layer.cross_attn_norm, other.encoder_attn_layer_norm)
+        copy(layer.feed_forward.fc1, other.fc1)
+        copy(layer.feed_forward.fc2, other.fc2)
+        copy(layer.feed_forward_norm, other.final_layer_norm)
 
 
 SIZES = dict(

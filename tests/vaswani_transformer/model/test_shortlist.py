@@ -31,7 +31,7 @@ def only(shortlist: Shortlist, sources: list[list[int]]) -> dict:
     return dict(prefix_allowed_tokens_fn=allowed, renormalize_logits=True)
 
 
-# What is found -------------------------------------------------------------------------------------------------------
+# Results -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -40,17 +40,17 @@ def only(shortlist: Shortlist, sources: list[list[int]]) -> dict:
 def test_finds_what_the_library_finds_among_these_tokens(seed, beams, asked):
     model, shortlist = ending_model(seed), random_shortlist(seed)
     settings = dict(num_beams=beams, return_dict_in_generate=True)
-    found = model.generate(BATCH, shortlist=shortlist, **settings, **asked)
-    wanted = model.generate(BATCH, **settings, **only(shortlist, SOURCES))
-    assert generated(found.sequences) == generated(wanted.sequences)
+    result = model.generate(BATCH, shortlist=shortlist, **settings, **asked)
+    expected = model.generate(BATCH, **settings, **only(shortlist, SOURCES))
+    assert generated(result.sequences) == generated(expected.sequences)
     if beams > 1:
-        torch.testing.assert_close(found.sequences_scores, wanted.sequences_scores)
+        torch.testing.assert_close(result.sequences_scores, expected.sequences_scores)
 
 
 @every_mode
 def test_only_listed_tokens_are_produced(mode):
     shortlist = random_shortlist()
-    allowed = shortlist.of(BATCH, VOCAB_SIZE)
+    allowed = shortlist.allowed_tokens(BATCH, VOCAB_SIZE)
     sequences = MODEL.generate(BATCH, shortlist=shortlist, **mode)
     for row, ids in enumerate(generated(sequences)):
         assert allowed[row, ids].all()
@@ -70,21 +70,21 @@ def test_a_translation_does_not_depend_on_its_batch(mode):
 )
 def test_goes_with_other_settings(mode, limit):
     shortlist = random_shortlist()
-    found = generated(MODEL.generate(BATCH, shortlist=shortlist, **mode, **limit))
-    wanted = generated(MODEL.generate(BATCH, **only(shortlist, SOURCES), **mode, **limit))
-    assert found == wanted
+    result = generated(MODEL.generate(BATCH, shortlist=shortlist, **mode, **limit))
+    expected = generated(MODEL.generate(BATCH, **only(shortlist, SOURCES), **mode, **limit))
+    assert result == expected
 
 
 def test_all_tokens_change_nothing():
     everything = Shortlist(torch.zeros(VOCAB_SIZE, 1), torch.arange(VOCAB_SIZE))
-    found = MODEL.generate(BATCH, shortlist=everything, num_beams=4)
-    assert torch.equal(found, MODEL.generate(BATCH, num_beams=4, bad_words_ids=[[PAD]], renormalize_logits=True))
+    result = MODEL.generate(BATCH, shortlist=everything, num_beams=4)
+    assert torch.equal(result, MODEL.generate(BATCH, num_beams=4, bad_words_ids=[[PAD]], renormalize_logits=True))
 
 
 def test_in_int8():
     model, shortlist = quantize(ending_model(4)), random_shortlist()
-    found = model.generate(BATCH, shortlist=shortlist, num_beams=4)
-    assert generated(found) == generated(model.generate(BATCH, num_beams=4, **only(shortlist, SOURCES)))
+    result = model.generate(BATCH, shortlist=shortlist, num_beams=4)
+    assert generated(result) == generated(model.generate(BATCH, num_beams=4, **only(shortlist, SOURCES)))
 
 
 # Its file ------------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_is_saved_and_loaded(tmp_path, vocab_size):
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path):
-    with pytest.raises(ValueError, match=f"has no {FILE}. `python -m training.shortlist` makes one"):
+    with pytest.raises(ValueError, match=f"has no {FILE}. Make one with `python -m training.shortlist`"):
         Shortlist.from_pretrained(tmp_path)
     save_file({"tokens": torch.zeros(3, 1, dtype=torch.int32)}, tmp_path / FILE)
     with pytest.raises(ValueError, match="is damaged"):
@@ -111,12 +111,12 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
 
 
 def test_that_of_another_model_is_refused():
-    with pytest.raises(ValueError, match="for 40 source tokens and at least 40 target tokens"):
+    with pytest.raises(ValueError, match="with 40 source tokens and at least 40 target tokens"):
         MODEL.generate(BATCH, shortlist=Shortlist(torch.full((40, 1), 39), torch.tensor([EOS])))
 
 
 def test_a_source_without_tokens_is_refused():
-    with pytest.raises(ValueError, match="give them as `input_ids`"):
+    with pytest.raises(ValueError, match="pass them as `input_ids`"):
         MODEL.generate(inputs_embeds=MODEL.get_encoder().embed_tokens(BATCH), shortlist=random_shortlist())
 
 

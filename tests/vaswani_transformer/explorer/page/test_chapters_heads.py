@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from vaswani_transformer.inspection.heads import twin_of, without_heads
+from vaswani_transformer.inspection.heads import shared_copy, without_heads
 from vaswani_transformer.model.forced_vaswani import forced_log_probs
 
 
@@ -82,10 +82,10 @@ def test_chapter_3_ranks_the_heads_by_the_fall_of_log_p(open_chapter, inspected,
     ]
     falls = []
     for head in in_the_pages_order:
-        twin = twin_of(model)
-        with without_heads(twin, [head]):
+        copied = shared_copy(model)
+        with without_heads(copied, [head]):
             inputs = {"input_ids": inspection.source_ids}
-            falls.append(inspection.log_prob - forced_log_probs(twin, inputs, inspection.target_ids).sum())
+            falls.append(inspection.log_prob - forced_log_probs(copied, inputs, inspection.target_ids).sum())
     torch.testing.assert_close(shown, torch.stack(falls), atol=1e-3, rtol=0)
 
 

@@ -42,7 +42,7 @@ def random_checkpoint(folder, **fields):
     tokenizer = learn_tokenizer([*PAIRS, *PAIRS.values()], vocab_size=300)
     if size := fields.get("decoder_vocab_size"):
         target = learn_tokenizer(list(PAIRS.values()), vocab_size=size)
-        tokenizer = VaswaniTokenizer.of(tokenizer.backend_tokenizer, target.backend_tokenizer)
+        tokenizer = VaswaniTokenizer.from_sides(tokenizer.backend_tokenizer, target.backend_tokenizer)
     defaults = dict(
         vocab_size=300, d_model=32, d_ff=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
         decoder_attention_heads=4,

@@ -1,9 +1,9 @@
-"""Tokens as a reader sees them, whatever marks the start or the end of a word."""
+"""The text of tokens, whatever marks the start or the end of a word."""
 
 import pytest
 
 from vaswani_transformer import VaswaniTokenizer, learn_tokenizer
-from vaswani_transformer.inspection.readable import Reader, Token, read_source, read_target
+from vaswani_transformer.inspection.token_text import Token, TokenReader, source_reader, target_reader
 
 
 class Side:
@@ -32,7 +32,7 @@ class Side:
     ids=["sentencepiece", "subword-nmt", "tensor2tensor"],
 )
 def test_words_and_their_parts(pieces):
-    reader = Reader(Side(pieces), {0: "<unk>", 1: "</s>"}, unknown=0)
+    reader = TokenReader(Side(pieces), {0: "<unk>", 1: "</s>"}, unknown=0)
     assert reader.tokens([2, 3, 4, 5, 0, 1]) == [
         Token(2, " der", "word"),
         Token(3, " Fahr", "word"),
@@ -44,15 +44,16 @@ def test_words_and_their_parts(pieces):
 
 
 def test_tensor2tensors_escapes_are_undone():
-    reader = Reader(Side(["\\u_", "\\\\_", "a_"]), {}, None)
+    reader = TokenReader(Side(["\\u_", "\\\\_", "a_"]), {}, None)
     assert [token.text for token in reader.tokens([0, 1, 2])] == [" _", " \\", " a"]
 
 
 def test_each_side_is_read_with_its_own_vocabulary():
     source, target = (learn_tokenizer([text] * 3, vocab_size=262) for text in ("the dog the dog", "der Hund der Hund"))
     sides = source.backend_tokenizer, target.backend_tokenizer
-    tokenizer = VaswaniTokenizer.of(*sides, eos_token="</s>", pad_token="<pad>")
-    ids = tokenizer("the dog")["input_ids"]
-    assert "".join(token.text for token in read_source(tokenizer).tokens(ids) if token.kind != "special") == " the dog"
-    ids = tokenizer(text_target="der Hund")["input_ids"]
-    assert "".join(token.text for token in read_target(tokenizer).tokens(ids) if token.kind != "special") == " der Hund"
+    tokenizer = VaswaniTokenizer.from_sides(*sides, eos_token="</s>", pad_token="<pad>")
+    for reader, ids, text in (
+        (source_reader(tokenizer), tokenizer("the dog")["input_ids"], " the dog"),
+        (target_reader(tokenizer), tokenizer(text_target="der Hund")["input_ids"], " der Hund"),
+    ):
+        assert "".join(token.text for token in reader.tokens(ids) if token.kind != "special") == text

@@ -1,4 +1,4 @@
-"""Tokens as a reader sees them: their text, and whether they begin a word."""
+"""The text of tokens for display, and whether they begin a word."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,9 +11,13 @@ START = "<start>"
 
 @dataclass(frozen=True)
 class Token:
-    """A token: its id, its text (a blank in front where it begins a word), and its kind.
+    """A token for display.
 
-    A "part" continues the word before it; a "special" token stands for no text.
+    Attributes:
+        id: Its id.
+        text: Its text, after a space if it begins a word.
+        kind: It begins a word ("word"), continues the word before it ("part"), or is not text ("special").
+        unknown: Whether it is the unknown token.
     """
 
     id: int
@@ -22,18 +26,24 @@ class Token:
     unknown: bool = False
 
 
-class Reader:
-    """Reads the ids of one side, source or target."""
+class TokenReader:
+    """Turns the ids of one side, source or target, into `Token`s.
+
+    Args:
+        side: The side's tokenizer, a `tokenizers.Tokenizer`.
+        special: The text of each special token, by id.
+        unknown: The id of the unknown token, if any.
+    """
 
     def __init__(self, side: Any, special: dict[int, str], unknown: int | None):
         self.side, self.special, self.unknown = side, special, unknown
         pieces = side.get_vocab()
-        # Where a word's start is not marked, its other pieces are, or its end (tensor2tensor).
+        # If the start of a word is not marked, then its end (tensor2tensor) or all pieces but its last (subword-nmt).
         self.is_start_marked = any(piece[:1] in ("Ġ", "▁") for piece in pieces)
         self.is_end_marked = not self.is_start_marked and sum(p.endswith("_") for p in pieces) > len(pieces) / 4
 
     def token(self, i: int, before: str = "") -> Token:
-        """A token by itself, or after the piece `before`."""
+        """The token with this id, after the piece `before`, if any."""
         if i in self.special:
             return Token(i, self.special[i], "special", i == self.unknown)
         piece = self.piece(i)
@@ -46,7 +56,7 @@ class Reader:
         return [self.token(i, before) for i, before in zip(ids, pieces, strict=False)]
 
     def start(self, i: int) -> Token:
-        """The start token of the decoder's input, which is often the padding's."""
+        """The start token of the decoder's input, whose id is often that of padding."""
         return Token(i, START, "special")
 
     def piece(self, i: int) -> str:
@@ -68,14 +78,14 @@ class Reader:
         return text.strip(" ") or piece.strip("Ġ▁")
 
 
-def read_source(tokenizer: PreTrainedTokenizerBase) -> Reader:
+def source_reader(tokenizer: PreTrainedTokenizerBase) -> TokenReader:
     side = getattr(tokenizer, "_source_side", None) or tokenizer.backend_tokenizer
-    return Reader(side, special_tokens(tokenizer), tokenizer.unk_token_id)
+    return TokenReader(side, special_tokens(tokenizer), tokenizer.unk_token_id)
 
 
-def read_target(tokenizer: PreTrainedTokenizerBase) -> Reader:
+def target_reader(tokenizer: PreTrainedTokenizerBase) -> TokenReader:
     side = getattr(tokenizer, "_target_side", None) or tokenizer.backend_tokenizer
-    return Reader(side, special_tokens(tokenizer), tokenizer.unk_token_id)
+    return TokenReader(side, special_tokens(tokenizer), tokenizer.unk_token_id)
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""The paper's beam search as it happened: every candidate of every step, and what became of it."""
+"""The trace of a beam search: every candidate of every step, and its fate."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,11 +15,15 @@ Fate = Literal["kept", "pruned", "finished", "ended-too-low"]
 class Candidate:
     """A running hypothesis continued by one token.
 
-    `key` is "s<step>c<rank>", `parent` the key of the hypothesis that it continues (None: the start token alone).
-    `log_prob` is the token's, `total` log P of all its tokens, and `score` is `total` by the length penalty.
-
-    Its fate: it runs on ("kept"), or there were better ones ("pruned"); or it ended, and was then among the n best
-    that had ended ("finished") or not ("ended-too-low").
+    Attributes:
+        key: "s<step>c<rank>".
+        parent: The key of the hypothesis that it continues, or None for the start token alone.
+        token: The id of the token.
+        log_prob: The token's log-probability.
+        total: log P of all tokens so far.
+        score: `total` divided by the length penalty.
+        fate: A candidate that did not end was kept in the beam ("kept") or not ("pruned"). One that ended was among
+            the n best finished ones ("finished") or not ("ended-too-low").
     """
 
     key: str
@@ -33,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Finished:
-    """A hypothesis that ended: its tokens without the start token, log P, and log P by the length penalty."""
+    """A hypothesis that ended: its tokens without the start token, log P, and log P / length penalty."""
 
     key: str
     tokens: list[int]
@@ -42,10 +46,10 @@ class Finished:
 
 
 @dataclass
-class SearchRecord:
-    """A search for one sentence: its settings, the candidates of each step (best first), what finished (best first).
+class SearchTrace:
+    """The search for one sentence: its settings, the candidates of each step and the finished hypotheses, best first.
 
-    `max_length` is the number of tokens that a hypothesis may have, without the start token.
+    `max_length` is the maximum number of tokens of a hypothesis, without the start token.
     """
 
     beams: int
@@ -56,32 +60,26 @@ class SearchRecord:
     finished: list[Finished] = field(default_factory=list)
 
 
-class RecordedSearch(BeamSearch):
-    """The model's own search of one sentence, which notes its candidates as they come and go."""
+class TracedSearch(BeamSearch):
+    """The model's own search for one sentence, which also records its candidates. The arguments are `BeamSearch`'s."""
 
-    candidates: Hypotheses  # of the step that is being taken
-    keys: list[str | None]  # of the running hypotheses
-    finished_keys: dict[tuple[int, ...], str]
-    steps: list[list[Candidate]]
+    candidates: Hypotheses  # those of the current step
 
-    @classmethod
-    def of(cls, search: BeamSearch) -> "RecordedSearch":
-        """A search that has not begun."""
-        recorded = cls.__new__(cls)
-        recorded.__dict__ = vars(search)
-        recorded.keys, recorded.finished_keys, recorded.steps = [None] * search.num_beams, {}, []
-        return recorded
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.keys: list[str | None] = [None] * self.num_beams  # of the running hypotheses
+        self.finished_keys: dict[tuple[int, ...], str] = {}
+        self.steps: list[list[Candidate]] = []
 
     def extend(self, log_probs: torch.Tensor) -> Hypotheses:
         self.candidates = super().extend(log_probs)
         return self.candidates
 
     def look_ahead(self, ended: torch.Tensor):
-        """The last act of a step: what it kept and what finished is known now."""
         super().look_ahead(ended)
-        self.note_step(ended[0].tolist())
+        self.record_step(ended[0].tolist())  # a step ends here, so the fate of its candidates is known
 
-    def note_step(self, ended: list[bool]):
+    def record_step(self, ended: list[bool]):
         sequences = [tuple(tokens) for tokens in self.candidates.tokens[0].tolist()]
         running = sequences_of(self.running)
         length = len(sequences[0])
@@ -93,10 +91,14 @@ class RecordedSearch(BeamSearch):
         step: list[Candidate] = []
         keys = {}
         for rank, tokens in enumerate(sequences):
-            if self.candidates.scores[0, rank] == IMPOSSIBLE:  # of a beam that is not in use yet, or ruled out
+            if self.candidates.scores[0, rank] == IMPOSSIBLE:  # ruled out, or of a beam that is not in use yet
                 continue
-            lives = tokens in (finished if ended[rank] else running)
-            fate: Fate = ("finished" if lives else "ended-too-low") if ended[rank] else ("kept" if lives else "pruned")
+            survives = tokens in (finished if ended[rank] else running)
+            fate: Fate
+            if ended[rank]:
+                fate = "finished" if survives else "ended-too-low"
+            else:
+                fate = "kept" if survives else "pruned"
             candidate = self.candidate(rank, tokens, fate)
             step.append(candidate)
             if fate == "kept":
@@ -119,10 +121,10 @@ class RecordedSearch(BeamSearch):
         )
 
     def penalty(self, length: int) -> float:
-        """Of a hypothesis of so many tokens, the prompt included."""
+        """The length penalty of a hypothesis with this number of tokens, prompt included."""
         return length_penalty(length - self.prompt_length, self.alpha, self.offset)
 
-    def record(self) -> SearchRecord:
+    def trace(self) -> SearchTrace:
         """The whole search, once it is over."""
         finished = []
         scores, lengths = self.finished.scores[0].tolist(), self.finished.lengths[0].tolist()
@@ -133,7 +135,7 @@ class RecordedSearch(BeamSearch):
                 finished.append(
                     Finished(self.finished_keys[tokens], list(tokens[self.prompt_length :]), log_prob, score)
                 )
-        return SearchRecord(
+        return SearchTrace(
             beams=self.num_beams,
             alpha=self.alpha,
             offset=self.offset,
@@ -144,6 +146,6 @@ class RecordedSearch(BeamSearch):
 
 
 def sequences_of(hypotheses: Hypotheses) -> list[tuple[int, ...]]:
-    """The tokens of the first sentence's hypotheses, () where there is none."""
+    """The tokens of the first sentence's hypotheses, () for an empty place."""
     scores, tokens = hypotheses.scores[0].tolist(), hypotheses.tokens[0].tolist()
     return [() if score == IMPOSSIBLE else tuple(row) for score, row in zip(scores, tokens, strict=True)]
