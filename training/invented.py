@@ -141,7 +141,12 @@ def people(country: str, seed: int) -> "Faker":
 def _faker(country: str) -> "Faker":
     from faker import Faker  # a slow import that training without names does not need
 
-    return Faker(country)
+    faker = Faker(country)
+    for provider in faker.factories[0].get_providers():
+        if isinstance(getattr(provider, "cities", None), list):
+            # Faker takes Italy's from a set, whose order differs between processes.
+            provider.cities = sorted(provider.cities)
+    return faker
 
 
 def invent(rng: random.Random, kind: str | None = None) -> str:

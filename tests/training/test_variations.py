@@ -1,7 +1,10 @@
 """What is made of pairs: the meaning stays, and what must be copied is the same on both sides."""
 
+import os
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -98,6 +101,23 @@ def test_names_have_letters_of_many_languages_and_are_the_same_for_the_same_seed
     names = [invent(random.Random(seed), "name") for seed in range(1500)]
     assert names == [invent(random.Random(seed), "name") for seed in range(1500)]
     assert len(set(names)) > 1200 and set("äöüéøłšçñ") <= set("".join(names).lower())
+
+
+def test_names_are_the_same_in_every_process():
+    """Sets have another order in each; Faker makes one of Italy's towns."""
+    program = "from training.invented import people; print([people('it_IT', seed).city() for seed in range(20)])"
+    lists = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()},
+            cwd=os.getcwd(),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(lists) == 1
 
 
 def test_shares_and_seeds():
