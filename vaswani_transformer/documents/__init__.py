@@ -1,38 +1,69 @@
-"""Documents: their texts are translated, and all else stays as it is.
+"""Translate documents and keep everything except their texts.
 
     translate_document("report.docx", "report.de.docx", DocumentTranslator(pipeline, "de"))
 
-Each format has a module, which takes a file's content and gives the translated one; the libraries for them come with
+Each format has a module; `FORMATS` lists them by suffix. Their libraries come with
 `pip install "vaswani-transformer[documents]"`.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from ..system.files import whole_file
-from .translator import DocumentError, DocumentTranslator
+from .translator import DocumentError, DocumentTranslator, missing_library
 
 
-TEXT = {".txt", ".md", ".markdown", ".html", ".htm", ".srt", ".vtt", ".json", ".yaml", ".yml"}  # in UTF-8
-CATALOGUES = {".po", ".pot", ".xliff", ".xlf", ".tmx"}
-WITH_KEYS = {".json", ".yaml", ".yml"}
-SUFFIXES = sorted({*TEXT, *CATALOGUES, ".docx"})
-EXTRA = 'pip install "vaswani-transformer[documents]"'
+class Format(NamedTuple):
+    """The function that translates a format: (content, translator) -> content, with a list of keys if `has_keys`.
+
+    The content is a string for text formats, which are in UTF-8, and bytes for the others.
+    """
+
+    module: str  # of this folder; imported on demand, because its library may be missing
+    function: str = "translate"
+    is_text: bool = True
+    has_keys: bool = False
+
+
+FORMATS = {
+    ".txt": Format("plain"),
+    ".md": Format("markdown"),
+    ".markdown": Format("markdown"),
+    ".html": Format("html"),
+    ".htm": Format("html"),
+    ".srt": Format("subtitles"),
+    ".vtt": Format("subtitles"),
+    ".json": Format("data", "translate_json", has_keys=True),
+    ".yaml": Format("data", "translate_yaml", has_keys=True),
+    ".yml": Format("data", "translate_yaml", has_keys=True),
+    ".docx": Format("word", is_text=False),
+    ".po": Format("bilingual", "translate_gettext", is_text=False),
+    ".pot": Format("bilingual", "translate_gettext", is_text=False),
+    ".xliff": Format("bilingual", "translate_xliff", is_text=False),
+    ".xlf": Format("bilingual", "translate_xliff", is_text=False),
+    ".tmx": Format("bilingual", "translate_tmx", is_text=False),
+}
+SUFFIXES = sorted(FORMATS)
+BOM = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 
 
 def translate_document(
     source: str | Path, output: str | Path, translator: DocumentTranslator, keys: Sequence[str] = ()
 ):
-    """Writes the translation of a document, whole or not at all.
+    """Translate a document into another file. The output is written completely or not at all.
 
     Args:
-        source, output: Files of the same format, which the source's suffix names.
-        translator: What translates the texts; afterwards it holds what is to be said of them.
-        keys: For JSON and YAML the keys whose texts are translated, such as "title" or "*.text"; by default all are.
+        source: The document. Its suffix names the format, which is also that of the output.
+        output: The file to write.
+        translator: Translates the texts. Afterwards its `warnings` lists the suspicious translations.
+        keys: In JSON and YAML, translate only the texts of these keys, such as "title" or "*.text". By default all
+            texts are translated.
 
     Raises:
-        DocumentError: the format is unknown, its library is missing, or the file is not what its name says.
-        OSError: a file cannot be read or written.
+        DocumentError: The format is unknown, its library is missing, or the file is damaged or in another format.
+        OSError: A file cannot be read or written.
     """
     source = Path(source)
     content = translate_content(source.read_bytes(), source.name, translator, keys)
@@ -41,54 +72,45 @@ def translate_document(
 
 
 def translate_content(content: bytes, name: str, translator: DocumentTranslator, keys: Sequence[str] = ()) -> bytes:
-    """A document's bytes -> those of its translation; `name` tells the format by its suffix. Raises as above."""
+    """Translate a document that is in memory.
+
+    Args:
+        content: The bytes of the document.
+        name: A file name, whose suffix names the format.
+        translator, keys: As for `translate_document`.
+
+    Returns:
+        The bytes of the translated document.
+
+    Raises:
+        DocumentError: The format is unknown, its library is missing, or the content is damaged or in another format.
+    """
     suffix = Path(name).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise DocumentError(f"{name}: unknown kind of document. Known: {', '.join(SUFFIXES)}.")
-    if keys and suffix not in WITH_KEYS:
-        raise DocumentError(f"{name}: only {', '.join(sorted(WITH_KEYS))} have keys.")
+    if suffix not in FORMATS:
+        raise DocumentError(f"{name}: unsupported document format. Supported: {', '.join(SUFFIXES)}.")
+    document_format = FORMATS[suffix]
+    if keys and not document_format.has_keys:
+        with_keys = ", ".join(suffix for suffix in SUFFIXES if FORMATS[suffix].has_keys)
+        raise DocumentError(f"{name}: keys can be chosen only in {with_keys} files.")
     try:
-        if suffix == ".docx":
-            from . import word
-
-            return word.translate(content, translator)
-        if suffix in CATALOGUES:
-            from . import catalogues
-
-            return catalogues.translate(content, name, translator)
-        mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
-        return mark + translate_text(content.removeprefix(mark).decode(), suffix, translator, list(keys)).encode()
+        translate = getattr(import_module(f".{document_format.module}", __name__), document_format.function)
+        if not document_format.is_text:
+            return translate(content, translator)
+        bom = BOM if content.startswith(BOM) else b""
+        text = content.removeprefix(bom).decode()
+        arguments = [list(keys)] if document_format.has_keys else []
+        return bom + translate(text, translator, *arguments).encode()
     except ImportError as error:
-        raise DocumentError(f"For {suffix} files install the documents extra: {EXTRA} ({error.name}).") from error
+        raise missing_library(suffix, error) from error
     except UnicodeDecodeError as error:
         raise DocumentError(
             f"{name} is not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}). Convert it first, "
             "e.g. with `iconv -f latin1 -t utf-8`."
         ) from error
     except RecursionError as error:
-        raise DocumentError(f"{name}: Its parts stand too deeply in each other.") from error
+        raise DocumentError(f"{name}: the document is nested too deeply.") from error
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error
 
 
-def translate_text(text: str, suffix: str, translator: DocumentTranslator, keys: list[str]) -> str:
-    if suffix in (".html", ".htm"):
-        from . import html
-
-        return html.translate(text, translator)
-    if suffix in (".md", ".markdown"):
-        from . import markdown
-
-        return markdown.translate(text, translator)
-    if suffix in (".srt", ".vtt"):
-        from . import subtitles
-
-        return subtitles.translate(text, translator)
-    if suffix in WITH_KEYS:
-        from . import data
-
-        return (data.translate_json if suffix == ".json" else data.translate_yaml)(text, translator, keys)
-    return translator.texts([text])[0]
-
-
-__all__ = ["SUFFIXES", "DocumentError", "DocumentTranslator", "translate_content", "translate_document"]
+__all__ = ["FORMATS", "SUFFIXES", "DocumentError", "DocumentTranslator", "translate_content", "translate_document"]

@@ -1,22 +1,23 @@
-"""Translation memories: the pairs in translators' files (TMX, XLIFF, gettext), to learn from."""
+"""Translation memories: read pairs to train on from TMX, XLIFF and gettext files."""
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import CATALOGUES, EXTRA
-from .inline import flat
-from .translator import DocumentError
+from . import FORMATS
+from .inline import flatten
+from .translator import DocumentError, missing_library
 
+
+SUFFIXES = {suffix for suffix, document_format in FORMATS.items() if document_format.module == "bilingual"}
 
 Pair = tuple[str, str]
 
 
 class Memory(NamedTuple):
-    """Pairs of a text and its translation, and their languages where they are known, such as "en" and "de"."""
+    """Pairs of a text and its translation, and their languages, such as "en" and "de", if they are known."""
 
     pairs: list[Pair]
     source_language: str | None
@@ -24,98 +25,117 @@ class Memory(NamedTuple):
 
 
 def is_memory(path: Path) -> bool:
-    return path.suffix.lower() in CATALOGUES
+    return path.suffix.lower() in SUFFIXES
 
 
 def read_memory(path: Path, source_language: str | None = None, target_language: str | None = None) -> Memory:
-    """The pairs of a file that have a translation which is not marked as doubtful.
+    """Read the pairs of a file, without empty translations and those marked as doubtful.
 
-    Inline elements without a text of their own are `{0}`, `{1}` on both sides. Of a TMX file with several languages the
-    two are chosen; by default its header's source language, and the only other one.
+    Inline elements without words become `{0}`, `{1}`, ... on both sides.
+
+    Args:
+        path: A TMX, XLIFF or gettext file.
+        source_language, target_language: In TMX, the two languages to read. By default the source language of the
+            header, and the other language if there is only one.
 
     Raises:
-        DocumentError: it is damaged or of another format; translate-toolkit is missing; or the languages are not in it,
-            or not the only ones.
-        OSError: it cannot be read.
+        DocumentError: The file is damaged or in another format, translate-toolkit is missing, or the languages are
+            missing or ambiguous.
+        OSError: The file cannot be read.
     """
+    suffix = path.suffix.lower()
+    content = path.read_bytes()
     try:
-        from translate.storage import factory
+        from . import bilingual
+
+        store = bilingual.open_store(content, suffix)
     except ImportError as error:
-        raise DocumentError(f"For {path.suffix} files install the documents extra: {EXTRA} ({error.name}).") from error
-    stream = io.BytesIO(path.read_bytes())
-    stream.name = path.name
+        raise missing_library(suffix, error) from error
+    except DocumentError as error:
+        raise DocumentError(f"{path.name}: {error}") from error
     try:
-        store = factory.getobject(stream)
-        if path.suffix.lower() == ".tmx":
-            texts = [texts_by_language(entry) for entry in store.units]
+        if suffix == ".tmx":
+            texts = [texts_by_language(unit) for unit in store.units]
             header = store.document.getroot().find("{*}header")
-            said = (primary((header.get("srclang") if header is not None else None) or ""), None)
+            recorded = (primary_language((header.get("srclang") if header is not None else None) or ""), None)
         else:
-            pairs = [pair for entry in store.units if is_sure(entry) for pair in pairs_of(entry)]
-            said = primary(store.getsourcelanguage() or ""), primary(store.gettargetlanguage() or "")
-    except Exception as error:  # each format has errors of its own
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DocumentError(f"{path.name}: It cannot be read: {reason}.") from error
-    source, target = source_language or said[0] or None, target_language or said[1] or None
-    if path.suffix.lower() == ".tmx":
-        source, target = chosen(path.name, Counter(code for text in texts for code in text), source, target)
+            pairs = [pair for unit in store.units if is_reliable(unit) for pair in pairs_of(unit)]
+            recorded = (
+                primary_language(store.getsourcelanguage() or ""),
+                primary_language(store.gettargetlanguage() or ""),
+            )
+    except Exception as error:
+        raise DocumentError(f"{path.name}: {bilingual.unreadable(error)}") from error
+    source, target = source_language or recorded[0] or None, target_language or recorded[1] or None
+    if suffix == ".tmx":
+        numbers = Counter(language for text in texts for language in text)
+        source, target = choose_languages(path.name, numbers, source, target)
         pairs = [(text[source], text[target]) for text in texts if source in text and target in text]
     return Memory([(a.strip(), b.strip()) for a, b in pairs if a.strip() and b.strip()], source, target)
 
 
-def chosen(name: str, languages: Counter[str], source: str | None, target: str | None) -> tuple[str, str]:
-    """The two languages of a TMX file. Raises DocumentError, with those that it has, where they are not clear."""
-    listed = ", ".join(f"{code} ({number:,})" for code, number in languages.most_common()) or "no texts"
-    if source not in languages:
-        raise DocumentError(f"{name} has {listed}: say from which language with --from.")
-    others = [code for code in languages if code != source]
-    if target is None and len(others) == 1:
-        return source, others[0]
-    if target not in others:
-        raise DocumentError(f"{name} has {listed}: say into which language with --to.")
+def choose_languages(name: str, numbers: Counter[str], source: str | None, target: str | None) -> tuple[str, str]:
+    """Choose the two languages of a TMX file.
+
+    Args:
+        name: The name of the file.
+        numbers: The number of texts in each language.
+        source, target: The languages to read, as far as they are known.
+
+    Raises:
+        DocumentError: The languages are missing or ambiguous; the message lists the languages of the file.
+    """
+    listed = ", ".join(f"{language} ({number:,})" for language, number in numbers.most_common()) or "no texts"
+    if source not in numbers:
+        raise DocumentError(f"{name} has {listed}: choose the source language with --from.")
+    candidates = [language for language in numbers if language != source]
+    if target is None and len(candidates) == 1:
+        return source, candidates[0]
+    if target not in candidates:
+        raise DocumentError(f"{name} has {listed}: choose the target language with --to.")
     return source, target
 
 
-def primary(language: str) -> str:
-    """ "en" for "en-US"; "" for TMX's "*all*"."""
+def primary_language(language: str) -> str:
+    """Return "en" for "en-US", and "" for TMX's "*all*"."""
     return language.replace("_", "-").partition("-")[0].strip("*").lower().removeprefix("all")
 
 
-def texts_by_language(entry: Any) -> dict[str, str]:
-    """Of a TMX entry its text in each language."""
-    from .catalogues import of_xml
+def texts_by_language(unit: Any) -> dict[str, str]:
+    """The text of a TMX entry in each language."""
+    from .bilingual import nodes_from_xml
 
-    found = {}
-    for node in entry.getlanguageNodes():
+    texts = {}
+    for node in unit.getlanguageNodes():
         language = node.get("{http://www.w3.org/XML/1998/namespace}lang") or node.get("lang") or ""
         segment = node.find("{*}seg")
         if segment is not None:
-            found.setdefault(primary(language), flat(of_xml(segment)).text)
-    return found
+            texts.setdefault(primary_language(language), flatten(nodes_from_xml(segment)).text)
+    return texts
 
 
-def is_sure(entry: Any) -> bool:
-    """Whether an entry of gettext or XLIFF is a text, and nobody has marked its translation as doubtful."""
-    from .catalogues import xml_of
+def is_reliable(unit: Any) -> bool:
+    """Whether an entry of gettext or XLIFF is a text whose translation is not marked as doubtful."""
+    from .bilingual import text_element
 
-    target = xml_of(entry, "target")
+    target = text_element(unit, "target")
     if target is None:
-        return bool(entry.source) and entry.istranslatable() and not entry.isfuzzy()
+        return bool(unit.source) and unit.istranslatable() and not unit.isfuzzy()
     return not re.match("new|needs", target.get("state", ""))
 
 
-def pairs_of(entry: Any) -> Iterator[Pair]:
-    """Of an entry of gettext or XLIFF: one, or the singular's and the plural's."""
-    from .catalogues import of_xml, xml_of
+def pairs_of(unit: Any) -> Iterator[Pair]:
+    """Yield the pair of an entry of gettext or XLIFF, and in gettext also that of the plurals."""
+    from .bilingual import nodes_from_xml, text_element
 
-    source, target = xml_of(entry, "source"), xml_of(entry, "target")
+    source, target = text_element(unit, "source"), text_element(unit, "target")
     if source is not None:
         if target is not None:
-            yield flat(of_xml(source)).text, flat(of_xml(target)).text
+            yield flatten(nodes_from_xml(source)).text, flatten(nodes_from_xml(target)).text
         return
     sources, targets = (
-        [str(s) for s in getattr(side, "strings", [side or ""])] for side in (entry.source, entry.target)
+        [str(text) for text in getattr(side, "strings", [side or ""])] for side in (unit.source, unit.target)
     )
     yield sources[0], targets[0]
-    if len(sources) > 1 < len(targets):
+    if len(sources) > 1 and len(targets) > 1:
         yield sources[1], targets[-1]

@@ -1,12 +1,13 @@
-"""Subtitles, SubRip (.srt) and WebVTT (.vtt): sentences are translated across cues, times stay.
+"""Subtitles, SubRip (.srt) and WebVTT (.vtt): translate sentences across cues; keep times, numbers and notes.
 
-A sentence that goes on in the next cue is translated as a whole, and cut where the translation of each cue's words
-ends.
+A sentence that continues in the next cue is translated as a whole, and split where the translation of each cue's words
+ends. pysubs2 and webvtt-py would write a new file from the cues that they parsed; here everything but the texts stays
+byte for byte.
 """
 
 import re
 
-from .inline import Element, Node, Object
+from .inline import Element, Node, Object, close_tag, unwrap
 from .translator import DocumentError, DocumentTranslator
 
 
@@ -14,50 +15,64 @@ TIMES = re.compile(r"^\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s+-->\s+(?:\d+:)?\d{1
 TAG = re.compile(r"(</?[a-zA-Z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\})")
 SENTENCE_END = re.compile(r"[.!?…][\"'»”)\]]*\s*$|^\s*[-–]|[♪♫]\s*$")
 SPEAKERS = re.compile(r"^\s*[-–]", re.MULTILINE)
-MOST_CUES = 4  # that one sentence is looked for in
+MAX_CUES = 4  # of one sentence
 
 
 def translate(text: str, translator: DocumentTranslator) -> str:
-    """The same cues with translated texts.
+    """Translate the cues of a file.
 
     Raises:
-        DocumentError: there is no line of times.
+        DocumentError: The file has no cues.
     """
     times = list(TIMES.finditer(text))
     if not times:
-        raise DocumentError("It has no line of times, such as 00:00:01,000 --> 00:00:04,000.")
-    spans = [cue_span(text, mark.end(), after) for mark, after in zip(times, [*times[1:], None], strict=True)]
+        raise DocumentError("No cues: there is no line of times, such as 00:00:01,000 --> 00:00:04,000.")
+    spans = [cue_span(text, mark.end(), following) for mark, following in zip(times, [*times[1:], None], strict=True)]
     cues = [text[begin:end] for begin, end in spans]
-    groups = in_groups(cues)
-    segments = [[part for i in group for part in as_nodes(cues[i], i)] for group in groups]
-    out, last = [], 0
+    groups = group_by_sentence(cues)
+    segments = [[node for i in group for node in as_nodes(cues[i], i)] for group in groups]
     translated = dict(enumerate(cues))
     for group, nodes in zip(groups, translator(segments), strict=True):
-        translated |= by_cue(nodes, group, cues)
+        translated |= split_by_cue(nodes, group, cues)
     if "\r\n" in text:
         translated = {i: re.sub(r"\r?\n", "\r\n", cue) for i, cue in translated.items()}
-    for (begin, end), cue in zip(spans, [translated[i] for i in range(len(cues))], strict=True):
-        out += [text[last:begin], cue]
+    parts, last = [], 0
+    for i, (begin, end) in enumerate(spans):
+        parts += [text[last:begin], translated[i]]
         last = end
-    return "".join([*out, text[last:]])
+    return "".join([*parts, text[last:]])
 
 
-def cue_span(text: str, begin: int, after: re.Match | None) -> tuple[int, int]:
-    """Where the lines of text after a line of times are: up to a blank line, or before the next cue's number."""
+def cue_span(text: str, begin: int, following: re.Match | None) -> tuple[int, int]:
+    """The span of a cue's text.
+
+    Args:
+        text: The whole file.
+        begin: The end of the cue's line of times.
+        following: The line of times of the next cue.
+    """
     begin = min(len(text), begin + len(re.match(r"\r?\n?", text[begin:])[0]))
-    end = re.compile(r"\r?\n[ \t]*\r?\n|\s*\Z").search(text, begin)
-    stop = end.start() if end else len(text)
-    if after is not None and stop > after.start():
-        stop = begin + len(re.sub(r"\s*\d*\s*\Z", "", text[begin : after.start()]))
-    return begin, max(begin, stop)
+    blank_line = re.compile(r"\r?\n[ \t]*\r?\n|\s*\Z").search(text, begin)
+    end = blank_line.start() if blank_line else len(text)
+    if following is not None and end > following.start():
+        # No blank line before the next cue: the text ends before that cue's number.
+        end = begin + len(re.sub(r"\s*\d*\s*\Z", "", text[begin : following.start()]))
+    return begin, max(begin, end)
 
 
-def in_groups(cues: list[str]) -> list[list[int]]:
-    """The cues that a sentence goes on in, together."""
+def group_by_sentence(cues: list[str]) -> list[list[int]]:
+    """Group the numbers of neighbouring cues that share a sentence."""
     groups: list[list[int]] = []
-    for i in range(len(cues)):
-        goes_on = groups and not SENTENCE_END.search(TAG.sub("", cues[groups[-1][-1]])) and cues[i].strip()
-        if goes_on and cues[i - 1].strip() and len(groups[-1]) < MOST_CUES and not re.match(r"\s*[-–]", cues[i]):
+    for i, cue in enumerate(cues):
+        continues = (
+            bool(groups)
+            and len(groups[-1]) < MAX_CUES
+            and bool(cues[i - 1].strip())
+            and bool(cue.strip())
+            and not SENTENCE_END.search(TAG.sub("", cues[i - 1]))
+            and not re.match(r"\s*[-–]", cue)  # another speaker
+        )
+        if continues:
             groups[-1].append(i)
         else:
             groups.append([i])
@@ -65,43 +80,45 @@ def in_groups(cues: list[str]) -> list[list[int]]:
 
 
 def as_nodes(cue: str, number: int) -> list[Node]:
-    """A cue as an element, of its tags those that have an end as elements in it."""
+    """Convert a cue to an element, with an element in it for each tag that is closed."""
     top = Element(number)
     stack = [top]
-    space = "\n" if SPEAKERS.search(cue) else " "  # lines of their own stay apart
-    for part in TAG.split(space.join(line.strip() for line in cue.splitlines())):
+    separator = "\n" if SPEAKERS.search(cue) else " "  # each speaker has a line
+    for part in TAG.split(separator.join(line.strip() for line in cue.splitlines())):
         name = re.match(r"<(/?)([a-zA-Z]+)", part) if TAG.fullmatch(part) else None
-        if name and not name[1] and f"</{name[2]}>" in cue:
+        if name and not name[1]:
             element = Element((part, f"</{name[2]}>"))
             stack[-1].nodes.append(element)
             stack.append(element)
-        elif name and name[1] and len(stack) > 1 and stack[-1].origin[1] == part:
-            stack.pop()
+        elif name and close_tag(stack, part):
+            continue
         elif part:
             stack[-1].nodes.append(Object(part) if TAG.fullmatch(part) else part)
+    unwrap(stack, 1)
     return [top, " "]
 
 
-def by_cue(nodes: list[Node], group: list[int], cues: list[str]) -> dict[int, str]:
-    """The translated texts of a group's cues, each in as many lines as it had."""
+def split_by_cue(nodes: list[Node], group: list[int], cues: list[str]) -> dict[int, str]:
+    """Split the translation of a group: cue number -> text, in as many lines as the cue had."""
     texts, current = dict.fromkeys(group, ""), group[0]
     for node in nodes:
         if isinstance(node, Element) and isinstance(node.origin, int):
-            current = max(current, node.origin)  # times go on, whatever the order of the words
+            current = max(current, node.origin)  # never back to an earlier cue, even if words change their order
             texts[current] += "".join(map(as_text, node.nodes))
         else:
             texts[current] += as_text(node)
-    if not all(text.strip() for text in texts.values()) and not TAG.search(whole := " ".join(texts.values())):
-        texts = in_proportion(whole.split(), {i: len(cues[i]) for i in group})
-    return {i: in_lines(text, len(cues[i].splitlines())) for i, text in texts.items()}
+    full_text = " ".join(texts.values())
+    if not all(text.strip() for text in texts.values()) and not TAG.search(full_text):
+        texts = split_by_length(full_text.split(), {i: len(cues[i]) for i in group})
+    return {i: split_lines(text, len(cues[i].splitlines())) for i, text in texts.items()}
 
 
-def in_proportion(words: list[str], lengths: dict[int, int]) -> dict[int, str]:
-    """The words shared out as the lengths are."""
-    texts, total, before, begin = {}, sum(lengths.values()), 0, 0
+def split_by_length(words: list[str], lengths: dict[int, int]) -> dict[int, str]:
+    """Distribute words over cues in proportion to the lengths of their originals."""
+    texts, total, reached, begin = {}, sum(lengths.values()), 0, 0
     for i, length in lengths.items():
-        before += length
-        end = round(before / max(1, total) * len(words))
+        reached += length
+        end = round(reached / max(1, total) * len(words))
         texts[i] = " ".join(words[begin:end])
         begin = end
     return texts
@@ -115,19 +132,19 @@ def as_text(node: Node) -> str:
     return node.origin[0] + "".join(map(as_text, node.nodes)) + node.origin[1]
 
 
-def seen_length(words: list[str]) -> int:
-    return len(TAG.sub("", " ".join(words)))
-
-
-def in_lines(text: str, number: int) -> str:
-    """In so many lines of about the same length, unless it has lines of its own."""
+def split_lines(text: str, number: int) -> str:
+    """Split a text into this number of lines of similar lengths, unless it already has lines."""
     if "\n" in text.strip():
         return text.strip()
     words, lines = text.split(), []
-    for left in range(number, 0, -1):
-        length = seen_length(words)
+    for remaining in range(number, 0, -1):
+        length = visible_length(words)
         line: list[str] = []
-        while words and (left == 1 or not line or seen_length([*line, words[0]]) <= length / left + 2):
+        while words and (remaining == 1 or not line or visible_length([*line, words[0]]) <= length / remaining + 2):
             line.append(words.pop(0))
         lines.append(" ".join(line))
     return "\n".join(line for line in lines if line)
+
+
+def visible_length(words: list[str]) -> int:
+    return len(TAG.sub("", " ".join(words)))

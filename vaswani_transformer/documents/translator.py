@@ -1,15 +1,22 @@
-"""What the formats ask to translate their texts: nodes in, nodes out."""
+"""The translator that all formats share: lists of nodes in, their translations out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..model.spans_vaswani import Span, shortened, words
-from .inline import Node, carried_over, flat, has_markup, text_of
+from .inline import Node, flatten, has_markup, text_of, transfer_markup
+
+
+INSTALL = 'pip install "vaswani-transformer[documents]"'
 
 
 class DocumentError(ValueError):
-    """A file is not what its name says, or cannot be translated; the message says why."""
+    """The document cannot be translated; the message says why."""
+
+
+def missing_library(suffix: str, error: ImportError) -> DocumentError:
+    return DocumentError(f"{suffix} files need the `documents` extra ({error.name} is missing): {INSTALL}")
 
 
 class TextPipeline(Protocol):
@@ -27,13 +34,14 @@ class TextPipeline(Protocol):
 
 @dataclass
 class DocumentTranslator:
-    """Translates the texts of documents, and keeps what is to be said of them.
+    """Translates the texts of documents and collects warnings about them.
 
     Args:
         pipeline: A `TranslationPipeline`, or another `TextPipeline`.
-        target_language: Such as "de", for formats that name it.
-        settings: Arguments of the pipeline's calls.
+        target_language: A code such as "de", for formats that record the language.
+        settings: Arguments for each call of the pipeline.
         progress: Called with the number of texts just translated.
+        warnings: Warnings about suspicious translations, each with the start of its text; they grow with every call.
     """
 
     pipeline: TextPipeline
@@ -43,38 +51,41 @@ class DocumentTranslator:
     warnings: list[str] = field(default_factory=list)
 
     def __call__(self, segments: Sequence[Sequence[Node]]) -> list[list[Node]]:
-        """The translation of each segment, with its markup around what translates the same words."""
+        """Translate each segment; its markup moves to the words that translate the marked ones."""
         return self.with_warnings(segments)[0]
 
     def with_warnings(self, segments: Sequence[Sequence[Node]]) -> tuple[list[list[Node]], list[list[str]]]:
-        """The same, and what is to be said of each."""
-        lines = [flat(nodes) for nodes in segments]
+        """Translate each segment, and return the translations and the warnings about each."""
+        lines = [flatten(nodes) for nodes in segments]
         translated: list[list[Node]] = [[] for _ in segments]
         warnings: list[list[str]] = [[] for _ in segments]
-        for marked in (False, True):
-            chosen = [i for i, nodes in enumerate(segments) if has_markup(nodes) == marked]
-            texts = [lines[i].text for i in chosen]
-            for i, record in zip(chosen, self.records(texts, marked and self.pipeline.can_align), strict=True):
+        # Two calls, because alignments take time that segments without markup need not spend.
+        for is_marked in (False, True):
+            indices = [i for i, nodes in enumerate(segments) if has_markup(nodes) == is_marked]
+            texts = [lines[i].text for i in indices]
+            for i, record in zip(indices, self.records(texts, is_marked and self.pipeline.can_align), strict=True):
                 text, warnings[i] = record["translation_text"], record.get("warnings", [])
-                pairs = (record.get("alignments") or in_proportion(lines[i].text, text)) if marked else []
-                translated[i] = carried_over(lines[i], text, pairs) if marked else [text]
-        for line, of_line in zip(lines, warnings, strict=True):
-            # One of several sentences is named already.
-            self.warnings += [w if w.startswith('"') else f"{shortened(line.text)}: {w}" for w in of_line]
+                alignments = record.get("alignments") or (guess_alignments(lines[i].text, text) if is_marked else [])
+                translated[i] = transfer_markup(lines[i], text, alignments)
+        for line, line_warnings in zip(lines, warnings, strict=True):
+            # If the text has several sentences, the warning already quotes the sentence that it is about.
+            self.warnings += [w if w.startswith('"') else f"{shortened(line.text)}: {w}" for w in line_warnings]
         return translated, warnings
 
     def texts(self, texts: Sequence[str]) -> list[str]:
-        return [text_of(nodes[0]) for nodes in self([[text] for text in texts])]
+        """Translate texts without markup."""
+        return ["".join(map(text_of, nodes)) for nodes in self([[text] for text in texts])]
 
     def records(self, texts: Sequence[str], return_alignments: bool) -> list[dict[str, Any]]:
+        """Return the pipeline's best record for each text."""
         settings = {**self.settings, "return_alignments": return_alignments}
         return [best for best, *_ in self.pipeline.translate(texts, None, self.progress, **settings)]
 
 
-def in_proportion(source: str, translation: str) -> list[tuple[Span, Span]]:
-    """A guess at which word translates which, for checkpoints that do not say."""
-    of_source, of_translation = words(source), words(translation)
-    if not of_source:
+def guess_alignments(source: str, translation: str) -> list[tuple[Span, Span]]:
+    """Align words by their relative position, for checkpoints that cannot align."""
+    source_words, target_words = words(source), words(translation)
+    if not source_words:
         return []
-    ratio = len(of_source) / max(1, len(of_translation))
-    return [(of_source[int(i * ratio)], span) for i, span in enumerate(of_translation)]
+    ratio = len(source_words) / max(1, len(target_words))
+    return [(source_words[int(i * ratio)], span) for i, span in enumerate(target_words)]

@@ -1,4 +1,4 @@
-"""Word documents (.docx): paragraphs, tables, headers, footers and notes; formats go where the words go."""
+"""Word documents (.docx): translate paragraphs, tables, headers, footers and notes; formats follow their words."""
 
 import copy
 import io
@@ -14,49 +14,48 @@ from .inline import Element, Node, Object
 from .translator import DocumentError, DocumentTranslator
 
 
-PARAGRAPH, RUN, TEXT, LINK, BREAK, TAB, FIELD = (
-    qn(f"w:{n}") for n in ("p", "r", "t", "hyperlink", "br", "tab", "fldChar")
-)
+PARAGRAPH, RUN, TEXT, LINK = qn("w:p"), qn("w:r"), qn("w:t"), qn("w:hyperlink")
+BREAK, TAB, FIELD = qn("w:br"), qn("w:tab"), qn("w:fldChar")
 PROPERTIES = {qn("w:pPr"), qn("w:rPr")}
-DROPPED = {qn("w:proofErr"), qn("w:lastRenderedPageBreak")}  # what Word makes anew
+DROPPED = {qn("w:proofErr"), qn("w:lastRenderedPageBreak")}  # Word writes them itself when it opens the document
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-PARTS = "header", "footer", "footnotes", "endnotes"  # that have texts, besides the document itself
-MOST_BYTES = 2**28  # unpacked
-MARKS = {BREAK: "\v", TAB: "\x1c"}  # which end a line of text
+PARTS = "header", "footer", "footnotes", "endnotes"  # the parts with texts besides the main document
+MAX_BYTES = 2**28  # of the unpacked file
+LINE_ENDS = {BREAK: "\v", TAB: "\x1c"}  # the pipeline ends a line of text at these characters
 
 
 def translate(content: bytes, translator: DocumentTranslator) -> bytes:
-    """The document with its texts translated.
+    """Translate the texts of a document.
 
     Raises:
-        DocumentError: it is no Word document, or a damaged one.
+        DocumentError: The file is not a Word document, is damaged, or is too large when unpacked.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size > MOST_BYTES:
-            raise DocumentError(f"It unpacks to {size:,} bytes; the limit is {MOST_BYTES:,}.")
+        if size > MAX_BYTES:
+            raise DocumentError(f"The file unpacks to {size:,} bytes; the limit is {MAX_BYTES:,}.")
         document = Document(io.BytesIO(content))
         parts = {part: root for part in document.part.package.iter_parts() if (root := root_of(part)) is not None}
     except DocumentError:
         raise
     except (PackageNotFoundError, zipfile.BadZipFile, KeyError, ValueError, OSError, etree.XMLSyntaxError) as error:
-        raise DocumentError(f"It is no Word document, or a damaged one ({error}).") from error
+        raise DocumentError(f"Not a Word document (.docx), or the file is damaged ({error}).") from error
     paragraphs = [p for root in [document.element, *parts.values()] for p in root.iter(PARAGRAPH)]
-    segments = [merged(as_nodes(paragraph)) for paragraph in paragraphs]
-    chosen = [i for i, nodes in enumerate(segments) if any(map(has_text, nodes))]
-    for i, nodes in zip(chosen, translator([segments[i] for i in chosen]), strict=True):
+    segments = [merge_runs(as_nodes(paragraph)) for paragraph in paragraphs]
+    with_text = [i for i, nodes in enumerate(segments) if any(map(has_text, nodes))]
+    for i, nodes in zip(with_text, translator([segments[i] for i in with_text]), strict=True):
         rewrite(paragraphs[i], nodes)
     for part, root in parts.items():
         if not hasattr(part, "element"):
             part._blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
-    out = io.BytesIO()
-    document.save(out)
-    return out.getvalue()
+    output = io.BytesIO()
+    document.save(output)
+    return output.getvalue()
 
 
 def root_of(part):
-    """The XML of a part with texts: a header's own, or parsed from a part that python-docx does not know."""
+    """The XML of a part with texts, or None for other parts; python-docx parses headers, but not notes."""
     name = str(part.partname).rpartition("/")[2]
     if not name.startswith(PARTS) or not name.endswith(".xml"):
         return None
@@ -65,13 +64,13 @@ def root_of(part):
     return etree.fromstring(part.blob, etree.XMLParser(resolve_entities=False, no_network=True))
 
 
-# Out of a paragraph --------------------------------------------------------------------------------------------------
+# From a paragraph to nodes -------------------------------------------------------------------------------------------
 
 
 def as_nodes(parent) -> list[Node]:
-    """What stands in a paragraph or a link: links and runs are elements, fields, images and notes are objects.
+    """Convert a paragraph or a link: links and runs become elements; fields, images and notes become objects.
 
-    Anchors, such as the ends of a bookmark, have no place among the words; `rewrite` leaves them where they are.
+    Anchors, such as the ends of a bookmark, have no place among the words; `rewrite` leaves them in the paragraph.
     """
     nodes: list[Node] = []
     field: list = []
@@ -82,84 +81,84 @@ def as_nodes(parent) -> list[Node]:
                 nodes.append(Object(field))
                 field = []
         elif child.tag == LINK:
-            nodes.append(Element(child, merged(as_nodes(child))))
+            nodes.append(Element(child, merge_runs(as_nodes(child))))
         elif child.tag == RUN:
-            nodes.append(
-                Element(child, [of_run(part) for part in child if part.tag not in PROPERTIES | DROPPED], False)
-            )
+            parts = [as_node(part) for part in child if part.tag not in PROPERTIES | DROPPED]
+            nodes.append(Element(child, parts, is_whole=False))
         elif child.tag.endswith("}oMath"):
             nodes.append(Object([child]))
     return nodes + ([Object(field)] if field else [])
 
 
 def is_field(child, kind: str) -> bool:
+    """Whether a run is the "begin" or the "end" of a field."""
     return any(mark.get(qn("w:fldCharType")) == kind for mark in child.findall(FIELD))
 
 
-def of_run(part) -> Node:
-    return (part.text or "") if part.tag == TEXT else MARKS.get(part.tag) or Object(part)
+def as_node(part) -> Node:
+    """Convert a part of a run."""
+    return (part.text or "") if part.tag == TEXT else LINE_ENDS.get(part.tag) or Object(part)
 
 
 def has_text(node: Node) -> bool:
     return bool(node.strip()) if isinstance(node, str) else any(map(has_text, getattr(node, "nodes", ())))
 
 
-def merged(nodes: list[Node]) -> list[Node]:
-    """Neighbouring runs of one format as one: Word cuts runs wherever something was edited."""
-    found: list[Node] = []
+def merge_runs(nodes: list[Node]) -> list[Node]:
+    """Merge neighbouring runs of the same format; Word splits runs wherever something was edited."""
+    merged: list[Node] = []
     for node in nodes:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         are_runs = all(isinstance(x, Element) and not x.is_whole for x in (node, last))
         if are_runs and format_of(node) == format_of(last):
             last.nodes += node.nodes
         else:
-            found.append(node)
-    return found
+            merged.append(node)
+    return merged
 
 
 def format_of(run: Element) -> bytes:
-    found = run.origin.find(qn("w:rPr"))
-    return b"" if found is None else etree.tostring(found)
+    properties = run.origin.find(qn("w:rPr"))
+    return b"" if properties is None else etree.tostring(properties)
 
 
-# And back ------------------------------------------------------------------------------------------------------------
+# From nodes to a paragraph -------------------------------------------------------------------------------------------
 
 
 def rewrite(paragraph, nodes: list[Node]):
-    """Puts the nodes into the paragraph, before the anchors at its end."""
-    old = [
-        child for child in paragraph if child.tag in (RUN, LINK) or child.tag in DROPPED or child.tag.endswith("}oMath")
-    ]
-    place = paragraph.index(old[0])
+    """Replace the runs of a paragraph by the nodes; anchors between the runs come after them."""
+    is_old = (RUN, LINK, *DROPPED)
+    old = [child for child in paragraph if child.tag in is_old or child.tag.endswith("}oMath")]
+    index = paragraph.index(old[0])
     for child in old:
         paragraph.remove(child)
     new = etree.Element(PARAGRAPH)
-    append(new, nodes, old_run=None)
+    append(new, nodes, into_run=False)
     for child in reversed(list(new)):
-        paragraph.insert(place, child)
+        paragraph.insert(index, child)
 
 
-def append(parent, nodes: list[Node], old_run):
-    """Writes nodes into a paragraph, a link or, with `old_run`, a run."""
+def append(parent, nodes: list[Node], into_run: bool):
+    """Append nodes to a paragraph, a link or a run; only in a run they need no run of their own."""
     for node in nodes:
         if isinstance(node, Element):
             new = etree.SubElement(parent, node.origin.tag, node.origin.attrib)
             new.extend(copy.deepcopy(child) for child in node.origin if child.tag in PROPERTIES)
-            append(new, node.nodes, old_run=new if node.origin.tag == RUN else None)
+            append(new, node.nodes, into_run=node.origin.tag == RUN)
         elif isinstance(node, Object) and isinstance(node.origin, list):
             parent.extend(node.origin)
         else:
-            run = parent if old_run is not None else etree.SubElement(parent, RUN)
-            write(run, node)
+            write(parent if into_run else etree.SubElement(parent, RUN), node)
 
 
 def write(run, node: str | Object):
+    """Write a text or an object into a run."""
     if isinstance(node, Object):
         run.append(node.origin)
         return
     for part in re.split(r"([\v\x1c])", node):
-        if part in MARKS.values():
-            etree.SubElement(run, BREAK if part == "\v" else TAB)
+        if part in LINE_ENDS.values():
+            etree.SubElement(run, BREAK if part == LINE_ENDS[BREAK] else TAB)
         elif part:
             text = etree.SubElement(run, TEXT)
             text.text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", part)

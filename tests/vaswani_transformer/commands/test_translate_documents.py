@@ -41,8 +41,8 @@ def test_keys(translate, page):
         (["page.md", "-o", "out.md", "--n-best", "2", "--scores"], "--n-best, --scores: for lines, not for documents"),
         (["none.md", "-o", "out.md"], "There is no file none.md"),
         (["Hello!", "--key", "x"], "Keys are for JSON and YAML files"),
-        (["page.md", "-o", "out.md", "--key", "x"], "only .json, .yaml, .yml have keys"),
-        (["broken.docx", "-o", "out.docx"], "broken.docx: It is no Word document"),
+        (["page.md", "-o", "out.md", "--key", "x"], "keys can be chosen only in .json, .yaml, .yml files"),
+        (["broken.docx", "-o", "out.docx"], "broken.docx: Not a Word document"),
     ],
 )
 def test_misuse_is_explained(translate, page, arguments, message):

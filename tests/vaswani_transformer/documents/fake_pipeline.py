@@ -1,34 +1,41 @@
-"""In place of a translation pipeline: texts come back as they are, or with their words turned round."""
+"""Fake translation pipelines, which return texts unchanged or with their words reversed, and helpers to use them."""
 
-from vaswani_transformer.documents import DocumentTranslator
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from vaswani_transformer.documents import DocumentTranslator, translate_content
 from vaswani_transformer.model.checks_vaswani import KEPT_ITEM
 from vaswani_transformer.model.sentences_vaswani import LINE_END
 from vaswani_transformer.model.spans_vaswani import words
 
 
 class Pipeline:
-    """Of each text what `change` makes of its list of words, with the alignments of a faithful translator."""
+    """Rearranges the words of each text with `change`, and returns exact alignments."""
 
     can_align = True
 
     def __init__(self, change=None):
-        self.change, self.seen = change or (list), []
+        self.change, self.seen, self.settings = change, [], []
 
     def translate(self, texts, batch_size, progress, return_alignments=False, **settings):
         self.seen += texts
+        self.settings.append({"return_alignments": return_alignments, **settings})
+        if progress is not None:
+            progress(len(texts))
         return [[self.record(text)] for text in texts]
 
     def record(self, text: str) -> dict:
-        if self.change([1, 2]) == [1, 2]:
+        if self.change is None:
             return {"translation_text": text, "alignments": [(span, span) for span in words(text)]}
-        whole, begin, pairs = "", 0, []
+        translation, begin, alignments = "", 0, []
         for line in LINE_END.split(text):
-            new, of_line = self.turned(line)
-            pairs += [((a + begin, b + begin), (c + len(whole), d + len(whole))) for (a, b), (c, d) in of_line]
-            whole, begin = whole + new, begin + len(line)
-        return {"translation_text": whole, "alignments": pairs}
+            new, pairs = self.rearrange(line)
+            shift = len(translation)
+            alignments += [((a + begin, b + begin), (c + shift, d + shift)) for (a, b), (c, d) in pairs]
+            translation, begin = translation + new, begin + len(line)
+        return {"translation_text": translation, "alignments": alignments}
 
-    def turned(self, text: str):
+    def rearrange(self, text: str):
         items = [match.span() for match in KEPT_ITEM.finditer(text)]
         free = [span for span in words(text) if not any(a < span[1] and span[0] < b for a, b in items)]
         new, pairs = "", []
@@ -42,9 +49,45 @@ class Pipeline:
         return (before + new + after if new else text), pairs
 
 
-def unchanged() -> DocumentTranslator:
-    return DocumentTranslator(Pipeline())
+def identity(language: str | None = None) -> DocumentTranslator:
+    """Returns a translator that changes nothing."""
+    return DocumentTranslator(Pipeline(), language)
 
 
-def turned_round() -> DocumentTranslator:
+def reversing() -> DocumentTranslator:
+    """Returns a translator that reverses the words of each line."""
     return DocumentTranslator(Pipeline(lambda spans: spans[::-1]))
+
+
+def unchanged(suffix: str, content: str | bytes, language: str | None = None):
+    """Returns a document after a translation that changes nothing, as a string or bytes like the original."""
+    return translated(suffix, content, identity(language))
+
+
+def reversed_words(suffix: str, content: str | bytes, keys=()):
+    """Returns a document with the words of each line reversed."""
+    return translated(suffix, content, reversing(), keys)
+
+
+def translated(suffix: str, content: str | bytes, translator: DocumentTranslator, keys=()):
+    if isinstance(content, bytes):
+        return translate_content(content, f"file{suffix}", translator, keys)
+    return translate_content(content.encode(), f"file{suffix}", translator, keys).decode()
+
+
+def texts_of(suffix: str, content: str | bytes) -> list[str]:
+    """Returns the texts of a document that the pipeline sees."""
+    translator = identity()
+    translated(suffix, content, translator)
+    return translator.pipeline.seen
+
+
+few = settings(max_examples=25)  # a document takes longer than a value
+# Words of many scripts, and punctuation that is not markup in any format.
+WORD = st.text(st.characters(categories=["Lu", "Ll", "Lo"], max_codepoint=0x2FFF), min_size=1, max_size=6)
+SENTENCE = st.builds(
+    lambda words, end: " ".join(words) + end,
+    st.lists(WORD, min_size=1, max_size=5),
+    st.sampled_from(["", ".", "?", ","]),
+)
+SENTENCES = st.lists(SENTENCE, min_size=1, max_size=5)

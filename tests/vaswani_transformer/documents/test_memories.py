@@ -66,7 +66,7 @@ def test_tmx_has_the_pairs_of_its_two_languages(tmp_path):
 def test_of_several_languages_two_are_chosen(tmp_path):
     text = TMX.format(srclang="en", more=FRENCH)
     with pytest.raises(
-        DocumentError, match=r"a.tmx has en \(3\), de \(2\), fr \(1\): say into which language with --to"
+        DocumentError, match=r"a.tmx has en \(3\), de \(2\), fr \(1\): choose the target language with --to"
     ):
         memory(tmp_path, "a.tmx", text)
     assert memory(tmp_path, "a.tmx", text, None, "fr") == ([("Good morning", "Bonjour")], "en", "fr")

@@ -177,14 +177,14 @@ def test_names_of_documents_lead_nowhere_else(client, name):
         address = answer.json()["translatedFileUrl"]
         assert address.count("/") == 5 and client.get(address).text == "b a"
     else:
-        assert answer.status_code == 400 and "unknown kind of document" in answer.json()["error"]
+        assert answer.status_code == 400 and "unsupported document format" in answer.json()["error"]
     assert client.get("/download_file/../x").status_code == 404
     assert client.get("/download_file/%2e%2e/passwd").status_code == 404
 
 
 def test_documents_that_cannot_be_translated_are_refused(client, serving):
-    assert "unknown kind of document" in send(client, "a.exe", b"", 400)["error"]
-    assert send(client, "a.json", b"{", 400, source="en")["error"].startswith("a.json: It is no JSON")
+    assert "unsupported document format" in send(client, "a.exe", b"", 400)["error"]
+    assert send(client, "a.json", b"{", 400, source="en")["error"].startswith("a.json: Not valid JSON")
     answer = client.post("/translate_file", data={"target": "de"})
     assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing file parameter")
     with serving(most_file_bytes=1000) as client:
