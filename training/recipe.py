@@ -50,6 +50,9 @@ def source_title(name: str = "", path: str | None = None, dataset: str | None = 
     return name or path or dataset or ""
 
 
+Column = Annotated[int, Field(strict=False)]  # a key of a table, which JSON turns into text
+
+
 class Source(Part):
     """Parallel text: a file, two files, a data set of the Hub, or a generator.
 
@@ -85,7 +88,7 @@ class Source(Part):
     min_words: CountOrZero = 0  # words of the longer side; shorter pairs are left out
     max_words: Count | None = None  # longer pairs are left out
     exclude: str = ""  # a regular expression; pairs with a side that it matches are left out
-    replace: dict[int, dict[str, str]] = {}  # by column: regular expressions and their replacements, in order
+    replace: dict[Column, dict[str, str]] = {}  # by column: regular expressions and their replacements, in order
 
     @field_validator("exclude")
     @classmethod

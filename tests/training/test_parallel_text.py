@@ -1,7 +1,11 @@
 """Which pairs of a file a source selects."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import training.recipe
 from training.parallel_text import iterate_pairs
 from training.recipe import Source, load_recipe
 
@@ -57,3 +61,10 @@ def test_replacements_must_be_regular_expressions_of_numbered_columns():
         Source(path="pairs.jsonl", replace={0: {"a": "b"}})
     with pytest.raises(ValueError, match="replace in plain text"):
         Source(path="a", target_path="b", replace={2: {"a": "b"}})
+
+
+def test_replacements_come_back_from_the_record_of_a_run(tmp_path):
+    """Otherwise a run with them could not resume: JSON has no numbers as keys."""
+    recipe = load_recipe(Path(training.recipe.__file__).parent / "recipes" / "everyday-en-fr.yaml")
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe.to_dict()), encoding="utf-8")
+    assert load_recipe(tmp_path / "recipe.json").to_dict() == recipe.to_dict()
