@@ -1,4 +1,4 @@
-"""Word alignments: a head's weights are the model's own, and the pipeline gives them for any text."""
+"""Word alignments: the weights of a head equal the model's own, and the pipeline aligns any text."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def pipeline():
 SHAPES = {
     "the paper's": dict(),
     "pre-norm": dict(norm_position="pre"),
-    "own widths": dict(d_k=6, d_v=10),
+    "other widths": dict(d_k=6, d_v=10),
     "biases": dict(attention_bias=True),
     "unscaled": dict(scale_attention=False),
 }
@@ -55,7 +55,7 @@ def test_weights_are_those_that_the_model_records(tiny_model, make_batch, fields
 
 
 @given(st.text(max_size=40))
-def test_words_are_apart_and_hold_all_but_spaces(text):
+def test_words_do_not_overlap_and_cover_all_but_spaces(text):
     spans = words(text)
     assert all(a < b <= c < d for (a, b), (c, d) in zip(spans, spans[1:], strict=False))
     outside = "".join(
@@ -67,7 +67,7 @@ def test_words_are_apart_and_hold_all_but_spaces(text):
 # The pipeline --------------------------------------------------------------------------------------------------------
 
 
-def test_each_word_of_a_translation_has_one_of_the_source(pipeline):
+def test_each_word_of_a_translation_links_to_a_source_word(pipeline):
     for text, record in zip(SENTENCES, pipeline(SENTENCES, return_alignments=True), strict=True):
         translation, links = record["translation_text"], record["alignments"]
         assert translation == PAIRS[text]
@@ -84,14 +84,14 @@ def test_links_do_not_depend_on_the_batch(pipeline):
     assert [records[0] for records in pipeline(iter(texts), return_alignments=True, batch_size=2)] == expected
 
 
-def test_each_of_several_translations_has_its_own(pipeline):
+def test_each_of_several_translations_has_its_alignments(pipeline):
     records = pipeline(SENTENCES[0], return_alignments=True, num_return_sequences=3, num_beams=3, return_scores=True)
     for record in records:
         assert [span for _, span in record["alignments"]] == words(record["translation_text"])
         assert record["score"] < 0
 
 
-def test_the_head_is_the_checkpoints(pipeline):
+def test_the_default_head_is_the_checkpoints(pipeline):
     pair = (SENTENCES[0], PAIRS[SENTENCES[0]])
     [links] = align(pipeline.model, pipeline.tokenizer, [pair])
     assert links == align(pipeline.model, pipeline.tokenizer, [pair], AlignmentHead(0, 1, "read"))[0]

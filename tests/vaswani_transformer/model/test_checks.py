@@ -1,4 +1,4 @@
-"""Signs of a poor translation."""
+"""Signs of a bad translation."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from vaswani_transformer.model.checks_vaswani import (
         ("{{ days }} left on 10.0.0.1 👩‍🍳", "Noch {{ days }} auf 10.0.0.1 👩‍🍳"),
     ],
 )
-def test_good_translations_have_no_problem(source, translation):
+def test_good_translations_have_no_problems(source, translation):
     assert find_problems(source, translation) == []
 
 
@@ -67,7 +67,7 @@ def test_good_translations_have_no_problem(source, translation):
         ("Tomás left.", "Tom\ufffds ging.", "broken"),
     ],
 )  # fmt: skip
-def test_what_looks_wrong_is_named(source, translation, problem):
+def test_problems_are_described(source, translation, problem):
     assert problem in "; ".join(find_problems(source, translation))
 
 
@@ -90,7 +90,7 @@ def test_missing_numbers_are_as_the_source_writes_them():
     assert missing_numbers("It costs 1,234.50 or 77.", "Es kostet 77.") == ["1,234.50"]
 
 
-def test_what_another_translation_required_forms_is_what_is_missing_and_what_was_kept():
+def test_a_better_translation_must_contain_missing_numbers_and_what_was_there():
     source = "Add 1.5 kg of {x} and 200 ml at www.a.org/b by 17:30, 12 times <b>or</b> 9."
     translation = "1,5 Kilo {x} und 200 ml bei www.a.org/b um 17:30, 12 Mal <b>oder</b> 8."
     assert required_forms(source, translation) == [("9",), ("www.a.org/b",), ("200 ml", "200 ml"), ("17:30",), ("12",)]

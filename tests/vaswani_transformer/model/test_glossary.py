@@ -1,4 +1,4 @@
-"""Words that must be translated in a given way: where they are found, their file, and what the pipeline does."""
+"""Glossaries: which words they match, their file format, and their effect in the pipeline."""
 
 import pytest
 from tiny_checkpoint import PAIRS, tiny_checkpoint
@@ -15,7 +15,7 @@ def translate():
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, terms_in_text",
     [
         ("My bank is the World Bank.", ["bank", "World Bank"]),
         ("Bank! BANK, banks; embankment", ["Bank", "BANK"]),
@@ -26,13 +26,13 @@ def translate():
         ("", []),
     ],
 )
-def test_terms_are_whole_words(text, found):
+def test_terms_are_whole_words(text, terms_in_text):
     terms = ["bank", "World Bank", "bank account", "account", "C++", ".NET", "été"]
     uses = Glossary(dict.fromkeys(terms, "x")).uses(text)
-    assert [text[slice(*use.span)] for use in uses] == found
+    assert [text[slice(*use.span)] for use in uses] == terms_in_text
 
 
-def test_a_term_without_a_translation_stays_as_the_text_has_it():
+def test_a_term_without_a_translation_stays_unchanged():
     [use] = Glossary({"bank": []}).uses("The Bank.")
     assert use == ((4, 8), ("Bank",))
 
@@ -65,7 +65,7 @@ def test_a_file_has_a_term_in_a_line(tmp_path):
         (b"a\tb\xff\n", "not UTF-8"),
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path, content, message):
+def test_an_invalid_file_is_refused(tmp_path, content, message):
     (tmp_path / "terms.tsv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
         Glossary.from_file(tmp_path / "terms.tsv")
@@ -90,12 +90,13 @@ def test_terms_are_in_the_translation_and_other_sentences_do_not_change(translat
 
 
 def test_a_glossary_of_the_pipeline_holds_for_its_calls(translate):
-    own = TranslationPipeline(model=translate.model, tokenizer=translate.tokenizer, glossary={"dogs": "Katze"})
-    assert "Katze" in own("Two dogs run.")[0]["translation_text"]
-    assert own("Two dogs run.", glossary=None)[0]["translation_text"] == PAIRS["Two dogs run."]
+    glossary = {"dogs": "Katze"}
+    with_glossary = TranslationPipeline(model=translate.model, tokenizer=translate.tokenizer, glossary=glossary)
+    assert "Katze" in with_glossary("Two dogs run.")[0]["translation_text"]
+    assert with_glossary("Two dogs run.", glossary=None)[0]["translation_text"] == PAIRS["Two dogs run."]
 
 
-def test_alignments_are_of_the_text_that_was_given(translate, monkeypatch):
+def test_alignments_refer_to_the_original_text(translate, monkeypatch):
     monkeypatch.setattr(
         translate.model.generation_config, "alignment_head", {"layer": 0, "head": 0, "when": "produced"}, raising=False
     )
@@ -106,7 +107,7 @@ def test_alignments_are_of_the_text_that_was_given(translate, monkeypatch):
         assert record["translation_text"][c:d].strip()
 
 
-def test_spans_of_replaced_texts_are_moved():
+def test_spans_are_mapped_between_a_text_and_its_replacement():
     replaced = Replaced("My dog and my cat.", [((3, 6), "Hund"), ((14, 17), "K")])
     assert replaced.text == "My Hund and my K."
     assert replaced.in_original((0, 2)) == (0, 2)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.quick
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
-# Texts the model has never seen, so that what it says is long, strange and easily upset by a batch mate.
+# With texts that the model has never seen: their translations are long, strange and easily changed by the batch.
 MIXED = [*SOURCES, "", "Dogs watch the park and a woman rides.", " \t", "zzz " * 30, "Hello! Thanks"]
 
 
@@ -52,7 +52,7 @@ def test_a_list_gives_a_translation_for_each_text(translate, kind):
     assert translate(kind(SOURCES)) == [{"translation_text": target} for target in TARGETS]
 
 
-def test_nothing_gives_nothing(translate):
+def test_an_empty_list_gives_an_empty_list(translate):
     assert translate([]) == []
 
 
@@ -83,8 +83,8 @@ def test_translations_and_scores_do_not_depend_on_the_batch(translate, batch_siz
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])
-def test_blank_text_stays_as_it_is_without_the_model(translate, monkeypatch, blank):
-    monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was asked"))
+def test_blank_text_stays_unchanged_without_the_model(translate, monkeypatch, blank):
+    monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was called"))
     assert translate(blank) == [{"translation_text": blank}]
     assert translate([blank, blank], batch_size=2) == [{"translation_text": blank}] * 2
     assert texts(translate(blank, num_return_sequences=2)) == [blank]
@@ -108,7 +108,7 @@ def test_a_whole_data_set_is_refused_with_advice(translate):
         list(translate(datasets.Dataset.from_dict({"en": SOURCES})))
 
 
-# A list of texts, the one way ----------------------------------------------------------------------------------------
+# Lists of texts ------------------------------------------------------------------------------------------------------
 
 
 def test_texts_of_similar_length_share_a_batch_and_the_longest_come_first(translate, monkeypatch):
@@ -123,14 +123,14 @@ def test_texts_of_similar_length_share_a_batch_and_the_longest_come_first(transl
 
 
 def test_batches_of_a_list_are_planned(translate, monkeypatch):
-    """64 texts and 2,048 tokens with padding at most, and one text however long it is; a given size is kept."""
+    """At most 64 texts and 2,048 tokens with padding, or one longer text; a given batch size is used as it is."""
     shapes, generate = [], translate.model.generate
 
-    def noted(**inputs):
+    def recording_generate(**inputs):
         shapes.append(inputs["input_ids"].shape)
         return generate(**inputs, max_new_tokens=2)
 
-    monkeypatch.setattr(translate.model, "generate", noted)
+    monkeypatch.setattr(translate.model, "generate", recording_generate)
     texts = ["Hello! " * 300, "Hello! " * 2000, *["Hello! " * 60] * 20, *["Hello!"] * 100]
     assert len(translate(texts, split_sentences=False)) == len(texts)
     assert len(shapes[0]) == 2 and shapes[0][0] == 1 and shapes[0][1] > 2048
@@ -143,7 +143,7 @@ def test_batches_of_a_list_are_planned(translate, monkeypatch):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_translate_texts_keeps_the_order_the_empty_and_the_models_mode(translate, batch_size):
+def test_translate_texts_keeps_the_order_empty_texts_and_the_models_mode(translate, batch_size):
     sources = [SOURCES[1], "", SOURCES[2], " ", SOURCES[0]]
     done = []
     translate.model.train()
@@ -164,7 +164,7 @@ def test_translate_texts_takes_a_model_that_accelerate_has_placed(folder, transl
     assert translate_texts(model, translate.tokenizer, SOURCES[:2]) == TARGETS[:2]
 
 
-def test_translate_texts_passes_settings_on_and_takes_nothing(translate):
+def test_translate_texts_passes_settings_on_and_takes_an_empty_list(translate):
     assert translate_texts(translate.model, translate.tokenizer, []) == []
     [short] = translate_texts(translate.model, translate.tokenizer, SOURCES[:1], max_new_tokens=2, num_beams=1)
     assert len(short) < len(TARGETS[0])
@@ -200,7 +200,7 @@ def test_score_of_a_greedy_translation(translate):
     assert record["score"] == pytest.approx(steps.sum().item() / ((5 + steps.shape[1]) / 6) ** 0.6, rel=1e-4)
 
 
-def test_settings_of_the_pipeline_hold_until_a_call_says_otherwise(translate):
+def test_settings_of_the_pipeline_hold_unless_a_call_changes_them(translate):
     two = TranslationPipeline(model=translate.model, tokenizer=translate.tokenizer, num_return_sequences=2)
     assert len(two(SOURCES[0])) == 2
     assert len(two(SOURCES[0], num_return_sequences=3)) == 3
@@ -230,7 +230,7 @@ def test_generation_arguments_reach_the_model(translate):
         translate(SOURCES[0], no_such_argument=1)
 
 
-def test_text_is_cut_only_if_asked(translate, monkeypatch):
+def test_text_is_truncated_only_on_request(translate, monkeypatch):
     monkeypatch.setattr(translate.tokenizer, "model_max_length", 6)
     long = SOURCES[2] * 10
     whole = translate.preprocess(long)["input_ids"]
@@ -265,7 +265,7 @@ def test_device_argument(folder):
 # Finding the pipeline -------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_pipeline_is_named_and_carries_its_file_and_a_saved_model_is_not(folder, tmp_path, translate):
+def test_a_saved_pipeline_names_and_carries_its_code_and_a_saved_model_does_not(folder, tmp_path, translate):
     translate.save_pretrained(tmp_path / "pipeline")
     config = json.loads((tmp_path / "pipeline" / "config.json").read_text(encoding="utf-8"))
     assert config["custom_pipelines"] == {
@@ -287,7 +287,7 @@ def test_task_by_name_needs_no_flag_where_the_package_is_imported():
 @pytest.mark.parametrize("flags", [{}, {"trust_remote_code": True}], ids=["no flag", "trust_remote_code"])
 @pytest.mark.parametrize("saves", ["model", "pipeline"])
 def test_a_saved_folder_has_the_packages_pipeline_where_it_is_imported(folder, tmp_path, translate, saves, flags):
-    """As its model does; the file beside the weights is for those who have not installed the package."""
+    """Its model is the package's too: the code beside the weights is for machines without the package."""
     if saves == "pipeline":
         translate.save_pretrained(folder := tmp_path / "pipeline")
     translate = pipeline("translation", model=str(folder), **flags)

@@ -1,4 +1,4 @@
-"""Texts cut into sentences, and what stays between them."""
+"""Texts cut into sentences and the parts between them."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ def sentences(text, language="en"):
     return [part.text for part in parts(text, language) if part.is_sentence]
 
 
-# What texts are made of: words, marks, what is kept, spacing of all kinds.
+# Pieces of random texts: words, marks, items to keep, all kinds of spacing.
 PIECES = st.sampled_from(
     [*"abz.!?;:,()-*•>«»\"'’ \t\n\r", "\r\n", "\u2028", "\u00a0", "Dr. ", "z. B. ", "3. ", "12.5",
      "https://a.b/c?d=e. ", "{name}", "%s", "<b>", "日本", "😀", "Hello. ", "M. Dupont ", "\x00"]
@@ -24,10 +24,10 @@ PIECES = st.sampled_from(
     st.lists(PIECES, max_size=40).map("".join) | st.text(st.characters(codec="utf-8"), max_size=60),
     st.sampled_from(["en", "de", "fr", "xx", None]),
 )
-def test_parts_put_together_are_the_text(text, language):
-    found = parts(text, language)
-    assert "".join(part.text for part in found) == text
-    assert all(part.text == part.text.strip() and has_words(part.text) for part in found if part.is_sentence)
+def test_joined_parts_are_the_text(text, language):
+    pieces = parts(text, language)
+    assert "".join(part.text for part in pieces) == text
+    assert all(part.text == part.text.strip() and has_words(part.text) for part in pieces if part.is_sentence)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_without_the_library_a_line_is_a_sentence(monkeypatch, caplog):
     ["", " ", "-", "???", "12345", "3.14 %", "😀", "https://example.org/a?b=c", "me@example.org", "{name}", "%s", "x",
      "%(n)d", "<br/>", "`code here`", "/usr/bin/env", r"C:\Users\me", "snake_case", "@someone", "--option", "..\n--\n"],
 )  # fmt: skip
-def test_what_has_no_words_is_no_sentence(text):
+def test_text_without_words_is_not_a_sentence(text):
     assert sentences(text) == []
 
 
-def test_a_word_longer_than_any_is_no_sentence():
+def test_a_sentence_with_an_endless_word_is_not_translated():
     assert sentences("A" + "b" * 300 + " word.") == []
 
 
 @given(st.lists(st.sampled_from(["one", "two,", "three;", "four:", "(five", "–", "six."]), min_size=1, max_size=60))
-def test_clauses_fit_and_put_together_are_the_sentence(words):
+def test_clauses_fit_and_joined_are_the_sentence(words):
     sentence = " ".join(words)
-    found = clauses(sentence, lambda text: len(text.split()) <= 5)
-    assert "".join(found) == sentence
-    assert all(len(clause.split()) <= 5 for clause in found)
+    pieces = clauses(sentence, lambda text: len(text.split()) <= 5)
+    assert "".join(pieces) == sentence
+    assert all(len(clause.split()) <= 5 for clause in pieces)
 
 
 def test_a_sentence_is_split_at_the_best_place():

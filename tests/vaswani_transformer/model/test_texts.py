@@ -1,4 +1,4 @@
-"""Texts of any length through the pipeline: what keeps its place, what is tried again, and what is said."""
+"""Texts of any length through the pipeline: what stays unchanged, which translations are retried, and warnings."""
 
 import dataclasses
 import inspect
@@ -22,13 +22,13 @@ def translate():
 
 
 class Fake:
-    """In place of the model: says what `answers` say of a text, in turn, or the text in capitals."""
+    """Translates in place of the model: gives the `answers` for a text in turn, or the text in capitals."""
 
     def __init__(self, answers=None):
-        self.answers, self.asked = answers or {}, []
+        self.answers, self.calls = answers or {}, []
 
     def __call__(self, sentences, progress=None, **settings):
-        self.asked += [(sentence.model_input, settings) for sentence in sentences]
+        self.calls += [(sentence.model_input, settings) for sentence in sentences]
         if progress:
             for _ in sentences:
                 progress(1)
@@ -54,8 +54,8 @@ def test_settings_are_those_of_the_pipeline_until_a_call_changes_them(translate)
     parameters = inspect.signature(TranslationPipeline.__init__).parameters
     for field in dataclasses.fields(TextSettings):
         assert parameters[field.name].default == field.default
-    settings, others = TextSettings(longest_sentence=9).updated({"glossary": {"dog": "Hund"}, "num_beams": 2})
-    assert others == {"num_beams": 2}
+    settings, arguments = TextSettings(longest_sentence=9).updated({"glossary": {"dog": "Hund"}, "num_beams": 2})
+    assert arguments == {"num_beams": 2}
     assert settings.longest_sentence == 9 and settings.glossary.forms == {"dog": ("Hund",)}
     assert translate.text_settings == TextSettings()
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -65,7 +65,7 @@ def test_settings_are_those_of_the_pipeline_until_a_call_changes_them(translate)
 # Structure -----------------------------------------------------------------------------------------------------------
 
 
-def test_structure_stays_as_it_is(translate):
+def test_spacing_and_text_without_words_stay_unchanged(translate):
     text = f"  {SOURCES[0]}  {SOURCES[1]}\r\n\r\n- {SOURCES[2]}\n\n\t12345 https://a.org/b ???\n{SOURCES[3]}"
     wanted = text
     for source, target in PAIRS.items():
@@ -77,8 +77,8 @@ def test_structure_stays_as_it_is(translate):
 @pytest.mark.parametrize(
     "text", ["", " ", "-", "???", "12345", "😀", "https://example.org/a", "{name}", "日本語です", "x\n"]
 )
-def test_what_needs_no_translation_comes_back_without_the_model(translate, monkeypatch, text):
-    monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was asked"))
+def test_text_without_words_comes_back_without_the_model(translate, monkeypatch, text):
+    monkeypatch.setattr(translate.model, "generate", lambda **kwargs: pytest.fail("the model was called"))
     assert translate(text, return_scores=True) == [{"translation_text": text, "score": 0.0}]
 
 
@@ -87,8 +87,8 @@ def test_several_translations_of_several_sentences(translate):
     both = translate(text, num_return_sequences=2, return_scores=True)
     alone = [translate(source, num_return_sequences=2, return_scores=True) for source in SOURCES[:2]]
     for i, record in enumerate(both):
-        assert record["translation_text"] == " ".join(of[i]["translation_text"] for of in alone)
-        assert record["score"] == pytest.approx(sum(of[i]["score"] for of in alone) / 2, abs=1e-4)
+        assert record["translation_text"] == " ".join(records[i]["translation_text"] for records in alone)
+        assert record["score"] == pytest.approx(sum(records[i]["score"] for records in alone) / 2, abs=1e-4)
 
 
 def test_alignments_count_from_the_beginning_of_the_text(translate, monkeypatch):
@@ -109,7 +109,7 @@ def test_progress_counts_texts(translate):
     assert sum(done) == 2
 
 
-# What is too long ----------------------------------------------------------------------------------------------------
+# Long sentences ------------------------------------------------------------------------------------------------------
 
 
 def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
@@ -117,84 +117,84 @@ def test_a_sentence_that_is_too_long_is_split_and_nothing_is_lost(translate):
     fake = Fake()
     [[record]] = long_texts(translate, fake, longest_sentence=40).translate([text])
     assert record["translation_text"] == text.upper()
-    assert len(fake.asked) > 5
-    assert all(len(translate.tokenizer(read)["input_ids"]) <= 40 for read, _ in fake.asked)
+    assert len(fake.calls) > 5
+    assert all(len(translate.tokenizer(text)["input_ids"]) <= 40 for text, _ in fake.calls)
     [warning] = record["warnings"]
     assert re.fullmatch(r"a sentence of \d+ tokens was translated in \d+ pieces", warning)
 
 
-def test_the_limit_is_the_records_and_can_be_given(translate):
+def test_the_length_limit_is_the_checkpoints_and_can_be_set(translate):
     assert TrainingTexts.from_model(translate.model) == TrainingTexts("en", ABOUT["max_length"], "de")
     text = "A man rides a bicycle, a man rides a bicycle."
     assert "warnings" not in translate(text)[0]
     assert "in 2 pieces" in translate(text, longest_sentence=20)[0]["warnings"][0]
 
 
-def test_a_word_that_is_too_long_stays(translate):
+def test_a_word_that_is_too_long_stays_unchanged(translate):
     word = "Aa" + "b" * 150
     [[record]] = long_texts(translate, Fake(), longest_sentence=20).translate([f"See {word} now."])
     assert word in record["translation_text"]
 
 
-# What is tried again -------------------------------------------------------------------------------------------------
+# Retries -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_looks_right_is_asked_once(translate):
+def test_a_good_translation_is_not_retried(translate):
     fake = Fake()
     assert long_texts(translate, fake).translate(["It is 1985."]) == [[{"translation_text": "IT IS 1985."}]]
-    assert len(fake.asked) == 1
+    assert len(fake.calls) == 1
 
 
-def test_a_wrong_number_is_asked_for_again_with_more_beams(translate):
+def test_a_wrong_number_is_retried_with_more_beams(translate):
     fake = Fake({"It was 1985.": ["Es war 1958.", "Es war 1985."]})
     assert long_texts(translate, fake).translate(["It was 1985."]) == [[{"translation_text": "Es war 1985."}]]
-    assert fake.asked[1][1]["num_beams"] == fake.asked[1][1]["num_return_sequences"] == 8
+    assert fake.calls[1][1]["num_beams"] == fake.calls[1][1]["num_return_sequences"] == 8
 
 
-def test_a_lost_item_has_a_stand_in(translate):
+def test_a_letter_replaces_a_missing_item(translate):
     text = "Write to me@x.org or X, now."
     fake = Fake({text: ["Schreib mir, jetzt."], "Write to Y or X, now.": ["Schreib Y oder X, jetzt."]})
     [[record]] = long_texts(translate, fake).translate([text])
     assert record == {"translation_text": "Schreib me@x.org oder X, jetzt."}
 
 
-def test_what_is_lost_again_and_again_is_translated_around(translate):
+def test_text_around_an_item_is_translated_if_it_is_lost_again(translate):
     text = "Click {name} and <b>now</b>."
     fake = Fake({text: ["Klick."], "Click X and YnowZ.": ["Klick."]})
     [[record]] = long_texts(translate, fake).translate([text])
     assert record["translation_text"] == "CLICK {name} AND <b>NOW</b>."
 
 
-def test_a_repetition_is_translated_in_pieces(translate):
+def test_a_sentence_with_a_repetition_is_translated_in_pieces(translate):
     text = "When the rain had stopped at last, we all went out of the house again."
     fake = Fake({text: ["Als der der der der Regen, Regen"]})
     [[record]] = long_texts(translate, fake, longest_sentence=100).translate([text])
     assert record == {"translation_text": text.upper()}
 
 
-def test_the_same_question_is_not_asked_again(translate):
-    """A short sentence has no clauses, and no items to translate around."""
+def test_the_same_input_is_not_translated_again(translate):
+    """A short sentence has a single clause, and no items to translate around."""
     fake = Fake({"It was 1985.": ["Es war."]})
     long_texts(translate, fake).translate(["It was 1985."])
-    assert len(fake.asked) == 2
+    assert len(fake.calls) == 2
 
 
-def test_what_still_looks_wrong_is_said_of_its_sentence(translate):
+def test_a_warning_quotes_its_sentence_if_there_are_several(translate):
     fake = Fake({"It was 1985.": ["Es war."], "Hello there.": ["Hallo."]})
     [[record]] = long_texts(translate, fake).translate(["Hello there. It was 1985."])
     assert record == {"translation_text": "Hallo. Es war.", "warnings": ['"It was 1985.": numbers differ: 1985']}
 
 
 @pytest.mark.parametrize("settings", [{"max_new_tokens": 3}, {"do_sample": True}, {"num_return_sequences": 4}])
-def test_who_asks_for_a_search_of_their_own_gets_it_once(translate, monkeypatch, settings):
-    asked, generate = [], translate.model.generate
-    monkeypatch.setattr(translate.model, "generate", lambda **inputs: asked.append(inputs) or generate(**inputs))
+def test_several_translations_samples_and_limits_are_not_retried_by_default(translate, monkeypatch, settings):
+    calls, generate = [], translate.model.generate
+    monkeypatch.setattr(translate.model, "generate", lambda **inputs: calls.append(inputs) or generate(**inputs))
     [record, *_] = translate("In 1985 and 1986 zzz.", **settings)
-    assert len(asked) == 1 and record["warnings"]
+    assert len(calls) == 1 and record["warnings"]
     for plain in ({}, {"num_return_sequences": 4, "tries_again": True}):
-        asked.clear()
+        calls.clear()
         translate("In 1985 and 1986 zzz.", **plain)
-        assert len(asked) > 1
+        assert len(calls) > 1
 
 
 # Any input -----------------------------------------------------------------------------------------------------------
@@ -211,12 +211,11 @@ def random_text(seed: int) -> str:
 
 @pytest.mark.parametrize("number", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_any_text_has_a_translation(translate, number):
-    """Texts of odd pieces; only the model is left out."""
+    """Random texts through everything but the model."""
     texts = [random_text(seed) for seed in range(number)]
     results = long_texts(translate, Fake()).translate(texts)
     for text, [record] in zip(texts, results, strict=True):
-        found = record["translation_text"]
-        assert found.upper() == text.upper(), text
+        assert record["translation_text"].upper() == text.upper(), text
 
 
 def test_odd_texts_through_the_model(translate):
@@ -225,6 +224,6 @@ def test_odd_texts_through_the_model(translate):
         assert len(re.findall("[\n\r\u2028]", record["translation_text"])) >= len(re.findall("[\n\r\u2028]", text))
 
 
-def test_half_a_character_is_refused(translate):
+def test_a_lone_surrogate_is_refused(translate):
     with pytest.raises(ValueError, match=r"Invalid Unicode \(a lone surrogate\) at position 3"):
         translate("abc\ud800")
