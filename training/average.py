@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
-from .files import whole_file
+from .files import atomic_file
 
 
 if TYPE_CHECKING:  # torch and transformers take seconds to import: they wait until the command line is read
@@ -146,10 +147,10 @@ def main(arguments: list[str] | None = None):
         check_writable(arguments.output)
         paths = chosen_checkpoints(arguments.checkpoints, arguments.last)
         mean = average_checkpoints(paths)
-        with whole_file(arguments.output) as file:
+        with atomic_file(arguments.output) as file:
             save_file(mean, file, metadata={"format": "pt"})
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     print(f"{arguments.output} holds the mean of:", *paths, sep="\n  ")
 
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.system.command_line import stop, whole_number
-from vaswani_transformer.system.cpu import processor
-from vaswani_transformer.system.files import check_writable, whole_file
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
+from vaswani_transformer.system.cpu import cpu_name
+from vaswani_transformer.system.files import atomic_file, check_writable
 
 from .parallel_text import read_pairs
 from .recipe import Source
@@ -131,7 +132,7 @@ def plot(results: list[dict], path: Path):
     axis.set(xlabel="confidence", ylabel="share of words that the reference has", xlim=(0, 1), ylim=(0, 1))
     axis.legend()
     figure.tight_layout()
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         figure.savefig(partial, format="svg", metadata={"Date": None})
     pyplot.close(figure)
 
@@ -184,7 +185,7 @@ def keep(folder: Path, calibration: Calibration):
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text(encoding="utf-8"))
     settings["confidence"] = calibration._asdict()
-    with whole_file(file) as partial:
+    with atomic_file(file) as partial:
         partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -211,11 +212,11 @@ def main(arguments: list[str] | None = None):
             raise ValueError("There are too few pairs: at least two are needed.")
         calibration, results = measure(folder, sets, options.beams)
         options.output.mkdir(parents=True, exist_ok=True)
-        with whole_file(options.output / "confidence.json") as partial:
+        with atomic_file(options.output / "confidence.json") as partial:
             report = {
                 "checkpoint": Path(folder).name,
                 "settings": {"sets": {n: len(of) for n, of in sets.items()}, "beams": options.beams},
-                "machine": {"processor": processor(), "python": platform.python_version()},
+                "machine": {"processor": cpu_name(), "python": platform.python_version()},
                 "versions": {name: version(name) for name in ("torch", "transformers")},
                 "calibration": calibration._asdict(),
                 "results": results,
@@ -225,7 +226,7 @@ def main(arguments: list[str] | None = None):
         if options.write:
             keep(Path(folder), calibration)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     for result in results:
         print(json.dumps({name: value for name, value in result.items() if name != "bins"}))
 

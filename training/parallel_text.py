@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .expressions import generate
-from .files import read_lines, whole_file
+from .files import atomic_file, read_lines
 from .recipe import Data, Source
 from .variations import Pair, forms, vary
 
@@ -58,7 +58,7 @@ def missing_files(data: Data, folder: Path) -> list[Path]:
 def write_pairs(pairs: Iterable[Pair], path: str | Path):
     """A file of pairs, between tabs; a tab or a line break in a text becomes a space."""
     lines = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

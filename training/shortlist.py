@@ -19,7 +19,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 
 from .parallel_text import held_out_pairs, read_pairs, training_pairs
 from .recipe import Source, load_recipe
@@ -170,7 +171,7 @@ def main(arguments: list[str] | None = None):
         shortlist = make_shortlist(pairs, tokenizer, model.config.vocab_size, options.per_token, options.frequent)
         shortlist.save_pretrained(options.output)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     target_size = model.lm_head.out_features
     sources = tokenizer([source for source, _ in pairs[:1000]], padding=True, return_tensors="pt", verbose=False)
     size = shortlist.of(sources["input_ids"], target_size).sum() / len(sources["input_ids"])

@@ -9,7 +9,7 @@ Each format has a module, which takes a file's content and gives the translated 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..system.files import whole_file
+from ..system.files import atomic_file
 from .translator import DocumentError, DocumentTranslator
 
 
@@ -36,7 +36,7 @@ def translate_document(
     """
     source = Path(source)
     content = translate_content(source.read_bytes(), source.name, translator, keys)
-    with whole_file(output) as partial:
+    with atomic_file(output) as partial:
         partial.write_bytes(content)
 
 
