@@ -20,7 +20,8 @@ class Checkpoint:
     """A checkpoint, as its about.json describes it.
 
     `bytes` is its size on disk, `max_length` the length of the longest training example in tokens, and `domain` the
-    kind of text it is made for, if there is only one. Each of `scores` has "dataset", "metric", "value" and "signature".
+    kind of text it is made for, if there is only one. Each of `scores` has "dataset",
+    "metric", "value" and "signature".
     """
 
     name: str

@@ -21,7 +21,12 @@ def check_on_hub(source: str):
         ValueError: the Hub does not have the model or the revision, or does not respond and no files were downloaded.
     """
     name, revision = split_revision(source)
-    if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
+    if Path(name).is_dir():
+        return
+    is_downloaded = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
+    if constants.HF_HUB_OFFLINE:
+        if not is_downloaded:
+            raise ValueError(f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset it, or give a folder.")
         return
     print(f"Looking for {source} on the Hub ...", file=sys.stderr, flush=True)
     try:
@@ -33,10 +38,9 @@ def check_on_hub(source: str):
     except RevisionNotFoundError as error:
         raise ValueError(f"{name} has no revision {revision!r} on the Hub.") from error
     except Exception as error:  # what a broken connection raises depends on where it breaks
-        if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        if not is_downloaded:
             raise ValueError(
-                f"The Hub does not respond, and {source} was not downloaded before. "
-                "Check the connection, or give a folder."
+                f"The Hub does not respond, and {source} is not downloaded. Check the connection, or give a folder."
             ) from error
         print("The Hub does not respond: using the downloaded files.", file=sys.stderr)
         constants.HF_HUB_OFFLINE = True

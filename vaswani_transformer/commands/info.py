@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from ..system.console import Failure, errors_as_messages
 PLUMBING = {"architectures", "auto_map", "custom_pipelines", "dtype", "model_type", "transformers_version"}
 
 # The order of the paper, from the source to the output; files store tensors in the order of their names.
-ORDER = """
+ORDER: Sequence[str] = """
     shared encoder decoder lm_head
     embed_tokens embedding layers norm
     self_attn self_attn_norm cross_attn cross_attn_norm feed_forward feed_forward_norm

@@ -107,7 +107,7 @@ def annotated_parameters(function: Callable[..., Any]) -> list[inspect.Parameter
 def set_parameters(command: Callable[..., Any], parameters: Iterable[inspect.Parameter]):
     """Gives a function that takes any keywords the signature that typer makes its options from."""
     named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    command.__signature__ = inspect.Signature(named)  # ty: ignore[unresolved-attribute]
+    command.__signature__ = inspect.Signature(named)  # ty: ignore[missing-attribute]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
 
 

@@ -122,7 +122,7 @@ def test_the_hub_is_named_before_anyone_waits_for_it(folder, monkeypatch, capsys
     check_on_hub(str(folder))
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
-    with pytest.raises(ValueError, match="The Hub does not answer, and some/model@v1 was not downloaded before"):
+    with pytest.raises(ValueError, match="The Hub does not respond, and some/model@v1 is not downloaded"):
         check_on_hub("some/model@v1")
     assert capsys.readouterr().err == "Looking for some/model@v1 on the Hub ...\n"
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
@@ -135,7 +135,7 @@ def test_without_an_answer_of_the_hub_a_downloaded_model_is_used(monkeypatch, ca
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: 1 / 0)
     monkeypatch.setattr("vaswani_transformer.hub.try_to_load_from_cache", lambda *_, **__: "config.json")
     check_on_hub("some/model")
-    assert "using what was downloaded before" in capsys.readouterr().err
+    assert "using the downloaded files" in capsys.readouterr().err
     assert huggingface_hub.constants.HF_HUB_OFFLINE, "every file would be asked for again"
 
 
