@@ -157,8 +157,9 @@ def publish(
 ):
     """Publish a checkpoint on the Hugging Face Hub.
 
-    Prepares a checkpoint's folder as a repository and lists its files; --push uploads it to the Hub.
-    The card is the folder's README.md, which you may edit; without one, it is made from the records.
+    Prepares a checkpoint's folder as a repository and lists its files; --push
+    uploads it. The card is the folder's README.md, which you may edit; without
+    one, it is made from the records.
 
     [dim]$[/] vaswani publish FOLDER user/name
     [dim]$[/] vaswani publish FOLDER user/name --push

@@ -62,7 +62,7 @@ def attention(
     """Draw which words attend to which while a sentence is translated, as an SVG.
 
     [dim]$[/] vaswani attention "The law will never be perfect." -o law.svg --layer 3
-    [dim]$[/] vaswani attention "A man is riding a bicycle." -o alignment.svg --stack decoder --kind cross
+    [dim]$[/] vaswani attention "A man rides a bicycle." -o a.svg --stack decoder --kind cross
     """
     if kind == "cross" and stack == "encoder":
         raise typer.BadParameter("Only the decoder has cross-attention: add --stack decoder.", param_hint="--kind")

@@ -21,7 +21,7 @@ from . import models, options
 
 PLAN, TRANSLATIONS = "plan.json", "translations.txt"
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="UTF-8 files to translate line by line.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="UTF-8 files to translate line by line.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt.")
 ]
@@ -61,9 +61,10 @@ def corpus(
 ):
     """Translate a corpus of any size, on one machine or many, with Ray Data.
 
-    The lines are cut into shards. Each worker holds a model and translates one shard after the other. A shard's file is
-    written completely or not at all: after a crash, rerun the command, and it translates only the missing shards. On a
-    cluster (RAY_ADDRESS, or `ray job submit`), use paths that all machines see.
+    The lines are cut into shards, and each worker translates one after the other.
+    A shard's file is written completely or not at all: after a crash, rerun the
+    command, and it translates only the missing shards. On a cluster (RAY_ADDRESS,
+    or `ray job submit`), use paths that all machines see.
 
     [dim]$[/] vaswani corpus corpus.en --output translated --to de
     """

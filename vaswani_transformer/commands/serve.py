@@ -114,7 +114,8 @@ def serve(
 ):
     """Serve translations to other programs with LibreTranslate's API, and a page to type into.
 
-    Texts of different clients are translated together. SIGTERM or Ctrl-C finishes pending requests, then stops.
+    Texts of different clients are translated together.
+    SIGTERM or Ctrl-C finishes pending requests, then stops.
 
     [dim]$[/] vaswani serve
     [dim]$[/] vaswani serve --checkpoint mini-en-de --checkpoint ./my-model --port 8000

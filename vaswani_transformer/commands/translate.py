@@ -54,9 +54,9 @@ def translate(
 ):
     """Translate texts, a document, a file, or standard input line by line.
 
-    Each input line gives one output line, whether it holds a paragraph, a sentence or nothing, as soon as it is read.
-    A translation that looks wrong (its length, a missing number or URL) is retried; if it still looks wrong, you get a
-    warning.
+    Each input line gives one output line, as soon as it is read.
+    A suspicious translation (its length, a missing number or URL) is retried;
+    if it still looks wrong, you get a warning.
 
     [dim]$[/] vaswani translate "A man is riding a bicycle."
     [dim]$[/] vaswani translate --input news.en --output news.de
