@@ -81,9 +81,9 @@ def test_the_checkpoint_is_chosen_by_languages(ship):
     )
     asked = {(None, None): "en-de", ("en", None): "en-de", (None, "FR"): "en-fr", ("fr", "en"): "fr-en"}
     assert {languages: name_for(*languages) for languages in asked} == asked
-    with pytest.raises(ValueError, match=r"translate into 'en' \(de → en, fr → en\).* from, too \(--from\)"):
+    with pytest.raises(ValueError, match=r"translate into 'en' \(de → en, fr → en\).* source language \(--from\)"):
         name_for(None, "en")
-    with pytest.raises(ValueError, match=r"translate from 'fr' \(fr → en, fr → es\).* into, too \(--to\)"):
+    with pytest.raises(ValueError, match=r"translate from 'fr' \(fr → en, fr → es\).* target language \(--to\)"):
         name_for("fr")
     with pytest.raises(ValueError, match=r"None .* translates from 'es' into 'de' \(only de → en, .*fr → es\)"):
         name_for("es", "de")
