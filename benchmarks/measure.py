@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from vaswani_transformer.system.cpu import processor
+from vaswani_transformer.system.cpu import cpu_name
 
 
 def in_turns(
@@ -59,7 +59,7 @@ def write_results(output: Path | None, command: str, settings: dict, results: li
     report = {
         "command": command,
         "settings": {key: value for key, value in settings.items() if key != "output"},
-        "machine": {"processor": processor(), "threads": torch.get_num_threads(), "python": platform.python_version()},
+        "machine": {"processor": cpu_name(), "threads": torch.get_num_threads(), "python": platform.python_version()},
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "results": results,
     }

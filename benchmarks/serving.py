@@ -20,7 +20,8 @@ import threading
 import time
 from pathlib import Path
 
-from vaswani_transformer.commands.translate import LINES_OF_A_FILE, load_pipeline
+from vaswani_transformer.commands.models import load_pipeline
+from vaswani_transformer.commands.translate import FILE_WINDOW
 
 from .measure import write_results
 from .precision import read_pairs
@@ -94,8 +95,8 @@ def as_a_file(pipeline, lines: list[str], seconds: float) -> float:
     start, done = time.perf_counter(), 0
     source = itertools.cycle(lines)
     while (passed := time.perf_counter() - start) < seconds:
-        pipeline.translate(list(itertools.islice(source, LINES_OF_A_FILE)))
-        done += LINES_OF_A_FILE
+        pipeline.translate(list(itertools.islice(source, FILE_WINDOW)))
+        done += FILE_WINDOW
     return done / passed if done else 0.0
 
 

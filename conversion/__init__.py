@@ -3,6 +3,7 @@
 The levels of this folder, lowest first; a module imports from lower levels only:
 
     options.py, mapping.py, positions.py    the tables of options, tensors and positions
+    messages.py                             error messages of the commands
     files/                                  reads untrusted files
     segmentation/                           builds the tokenizer of a converted model
     parity/                                 compares a converted model with the original

@@ -7,19 +7,28 @@ vaswani publish FOLDER user/name             publish a checkpoint on the Hugging
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import sys
-from collections.abc import Iterator
-from difflib import get_close_matches
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
-from vaswani_transformer.system.command_line import stop
+import typer
+
+from vaswani_transformer.system.command_line import (
+    ManyValues,
+    add_lazy_command,
+    annotated_parameters,
+    make_app,
+    run_app,
+    set_parameters,
+)
+from vaswani_transformer.system.console import Failure, exit_with_error
 
 from .files.folders import check_new
-from .hub.publish import add_command as add_publish
+from .messages import quiet
 from .options import ConversionError
 
 
@@ -48,33 +57,132 @@ RUNTIMES = {
 }
 
 
-def module(command: str):
+Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="The checkpoint's file or folder.")]
+Checkpoint = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="Name of an included checkpoint, a folder or a Hub id.")
+]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")]
+Reference = Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Logits computed by the toolkit.")]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe", help="Load pickles that can run code; only for files that you trust.")
+]
+
+app = make_app(no_args_is_help=True)
+
+
+@app.callback()
+def vaswani_convert():
+    """Convert a checkpoint from another toolkit, or export one to another runtime.
+
+    [dim]$[/] vaswani convert fairseq checkpoint.pt OUT
+    [dim]$[/] vaswani convert to-onnx mini-en-de OUT
+
+    `vaswani convert TOOLKIT --help` lists the options of a toolkit.
+    """
+
+
+def load_command(name: str) -> typer.Typer:
+    """Returns the command of a toolkit or runtime; imports no other one."""
+    module = load_module(name)
+    command, verb, what = (
+        (export_command(module), "Write", RUNTIMES[name])
+        if name in RUNTIMES
+        else (convert_command(module), "Read", TOOLKITS[name])
+    )
+    # A module's docstring describes its input, including the fields of description.json.
+    single = make_app(rich_markup_mode="markdown")
+    single.command(name, cls=ManyValues, help=f"{verb} {what}.\n\n{getattr(module, 'HELP', module.__doc__)}")(command)
+    return single
+
+
+def load_publish() -> typer.Typer:
+    from .hub.publish import app
+
+    return app
+
+
+def load_module(name: str) -> ModuleType:
     """Imports the module of a command. Some need packages of the extra `convert`."""
-    folder = "runtimes" if command in RUNTIMES else "toolkits"
+    folder = "runtimes" if name in RUNTIMES else "toolkits"
     try:
-        return importlib.import_module(f".{folder}.{command.removeprefix('to-').replace('-', '_')}", __package__)
+        return importlib.import_module(f".{folder}.{name.removeprefix('to-').replace('-', '_')}", __package__)
     except ModuleNotFoundError as error:
-        sys.exit(f"{command} needs {error.name}, which is not installed: pip install -e '.[convert]'")
+        exit_with_error(
+            Failure(f"{name} needs {error.name}, which is not installed: pip install 'vaswani-transformer[convert]'")
+        )
 
 
-def export(arguments: argparse.Namespace, options: dict[str, Any]):
-    check_new(arguments.out)
-    module(arguments.toolkit).export(arguments.checkpoint, arguments.out, **options)
-    print(f"{arguments.out} is ready.")
+for name, what in TOOLKITS.items():
+    add_lazy_command(app, name, f"Read {what}.", partial(load_command, name))
+for name, what in RUNTIMES.items():
+    add_lazy_command(app, name, f"Write {what}.", partial(load_command, name))
+add_lazy_command(app, "publish", "Publish a checkpoint on the Hugging Face Hub.", load_publish)
 
 
-def convert(arguments: argparse.Namespace, options: dict[str, Any]):
+def main(arguments: Sequence[str] | None = None):
+    run_app(app, "vaswani convert", arguments)
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+def export_command(runtime: ModuleType) -> Callable[..., None]:
+    """Returns the command of a runtime; its options are the parameters of the runtime's `export`."""
+
+    def command(checkpoint: Checkpoint, out: Out, **options: Any):
+        with quiet():
+            check_new(out)
+            runtime.export(checkpoint, out, **options)
+            print(f"{out} is ready.")
+
+    return with_options_of(runtime.export, command)
+
+
+def convert_command(toolkit: ModuleType) -> Callable[..., None]:
+    """Returns the command of a toolkit; its options are the parameters of the toolkit's `convert`."""
+
+    def command(source: Source, out: Out, reference: Reference = None, unsafe: Unsafe = False, **options: Any):
+        with quiet():
+            convert(toolkit, source, out, reference, unsafe, options)
+
+    return with_options_of(toolkit.convert, command)
+
+
+def with_options_of(function: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """Replaces the `**options` of a command by those parameters of a function that the command does not have."""
+    parameters = {parameter.name: parameter for parameter in annotated_parameters(command)}
+    del parameters["options"]
+    for parameter in annotated_parameters(function):
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # **given: Unpack[a TypedDict]
+            [given] = get_args(parameter.annotation)
+            for name, hint in get_type_hints(given, include_extras=True).items():
+                parameters[name] = parameter.replace(
+                    name=name, kind=inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint
+                )
+        else:
+            parameters.setdefault(parameter.name, parameter)
+    set_parameters(command, parameters.values())
+    return command
+
+
+def convert(
+    toolkit: ModuleType, source: Path, out: Path, reference: Path | None, unsafe: bool, options: dict[str, Any]
+):
+    """Converts a checkpoint, compares it with the original, and writes it.
+
+    Raises:
+        ConversionError: it cannot be converted, or it differs from the original; then nothing is written.
+    """
     from .hub.repository import write
     from .parity.scores import check_it_runs
 
-    check_new(arguments.out)  # fail before the work, not after it
-    toolkit = module(arguments.toolkit)
-    converted = toolkit.convert(arguments.source, unsafe=arguments.unsafe, **options)
+    check_new(out)  # fail before the work, not after it
+    converted = toolkit.convert(source, unsafe=unsafe, **options)
     for difference in converted.facts.get("tokenizer_differences", ()):
         print(f"Tokenizer: {difference}")
     model = converted.model()
     check_it_runs(model)
-    checks = list(compare_with_original(toolkit, arguments, converted, model))
+    checks = list(compare_with_original(toolkit, source, reference, converted, model))
     for check in checks:
         print(check)
     if failed := [str(check) for check in checks if not check.holds]:
@@ -84,87 +192,22 @@ def convert(arguments: argparse.Namespace, options: dict[str, Any]):
         raise ConversionError(f"{error} {converted.hint}".strip())
     if not checks:
         print("Not compared with the original: pass --reference, or install the toolkit. The card will say so.")
-    write(converted, model, checks, arguments.out)
-    print(f"{arguments.out} is ready.")
+    write(converted, model, checks, out)
+    print(f"{out} is ready.")
 
 
 def compare_with_original(
-    toolkit: ModuleType, arguments: argparse.Namespace, converted: Converted, model: PreTrainedModel
+    toolkit: ModuleType, source: Path, reference: Path | None, converted: Converted, model: PreTrainedModel
 ) -> Iterator[Parity]:
     """Compares with recorded outputs and, if it is installed, with the toolkit."""
     from .parity.recorded import compare_recorded
 
-    folder = arguments.source if arguments.source.is_dir() else arguments.source.parent
-    if arguments.reference or (folder / "reference.npz").is_file():
-        yield compare_recorded(model, arguments.reference or folder / "reference.npz", tokens=converted.target_tokens)
+    recorded = (source if source.is_dir() else source.parent) / "reference.npz"
+    if reference or recorded.is_file():
+        yield compare_recorded(model, reference or recorded, tokens=converted.target_tokens)
     live = getattr(toolkit, "compare_live", None)
-    if live is not None and (parity := live(arguments.source, converted, model)) is not None:
+    if live is not None and (parity := live(source, converted, model)) is not None:
         yield parity
-
-
-def add_toolkit(commands, name: str, what: str):
-    command = commands.add_parser(name, help=what, description=f"Reads {what}.")
-    command.add_argument("source", type=Path, metavar="SOURCE", help="the checkpoint's file or folder")
-    command.add_argument("out", type=Path, metavar="OUT", help="a new folder")
-    command.add_argument("--reference", type=Path, metavar="FILE.npz", help="logits computed by the toolkit")
-    command.add_argument(
-        "--unsafe", action="store_true", help="load pickles that can run code; only for files you trust"
-    )
-    command.set_defaults(run=convert, parser=command)
-
-
-def add_runtime(commands, name: str, what: str):
-    command = commands.add_parser(name, help=what, description=f"Writes {what}.")
-    command.add_argument("checkpoint", metavar="CHECKPOINT", help="an included checkpoint, a folder or a Hub id")
-    command.add_argument("out", type=Path, metavar="OUT", help="a new folder")
-    command.set_defaults(run=export, parser=command)
-
-
-def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(
-        prog="vaswani convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="toolkit", required=True, metavar="TOOLKIT")
-    for name, what in TOOLKITS.items():
-        add_toolkit(commands, name, what)
-    for name, what in RUNTIMES.items():
-        add_runtime(commands, name, what)
-    add_publish(commands)
-    arguments = sys.argv[1:] if arguments is None else arguments
-    name = next(iter(arguments), "-")
-    if not name.startswith("-") and name not in commands.choices:
-        close = get_close_matches(name, commands.choices, 1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(commands.choices)}"
-        parser.error(f"unknown toolkit or command: {name!r}; {hint}")
-    option_names = add_module_options(commands, name)
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        parsed.parser.error(f"unknown options: {' '.join(unknown)}")
-    options = (
-        [{name: getattr(parsed, name) for name in option_names}] if parsed.toolkit in (*TOOLKITS, *RUNTIMES) else []
-    )
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        parsed.run(parsed, *options)
-    except (OSError, ConversionError) as error:
-        stop(parsed.parser, error)
-
-
-def add_module_options(commands, name: str) -> list[str]:
-    """Adds the options of a command's module and returns their names. No other module is imported."""
-    if name not in (*TOOLKITS, *RUNTIMES):
-        return []
-    source, command = module(name), commands.choices[name]
-    # A module's docstring describes its input, including the fields of description.json.
-    command.epilog, command.formatter_class = source.__doc__, argparse.RawDescriptionHelpFormatter
-    options = argparse.ArgumentParser(add_help=False)
-    getattr(source, "add_arguments", lambda _: None)(options)
-    names = list(vars(options.parse_args([])))
-    getattr(source, "add_arguments", lambda _: None)(command)
-    return names
 
 
 if __name__ == "__main__":

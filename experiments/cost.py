@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, checkpoint_path
 from vaswani_transformer.model.configuration_vaswani import PRESETS
-from vaswani_transformer.system.cpu import processor
+from vaswani_transformer.system.cpu import cpu_name
 
 from . import figures, table3
 from .lab import FOLDER, ExperimentError, Lab, read_results
@@ -105,7 +105,7 @@ def capacity(precision: str, size: int = 2048, seconds: float = 3.0) -> float:
 
 
 def run(lab: Lab) -> dict[str, Any]:
-    rates, cpu = {precision: capacity(precision) for precision in PRECISIONS}, processor()
+    rates, cpu = {precision: capacity(precision) for precision in PRECISIONS}, cpu_name()
     rows = []
     for name, (steps, hours) in PAPER_RUNS.items():
         counted = operations_per_token(VaswaniConfig(**PRESETS[name])) * steps * 25_000

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from vaswani_transformer.system.cpu import processor
-from vaswani_transformer.system.files import whole_file
+from vaswani_transformer.system.cpu import cpu_name
+from vaswani_transformer.system.files import atomic_file
 
 
 FOLDER = Path(__file__).parent
@@ -137,7 +137,7 @@ class Lab:
         folder, path = self.folder(name), RESULTS / "runs" / f"{name}.tar.xz"
         finished = sorted({path.parent for end in ("model", "not_finite.tsv") for path in folder.glob(f"*/{end}")})
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial, tarfile.open(partial, "w:xz") as archive:
+        with atomic_file(path) as partial, tarfile.open(partial, "w:xz") as archive:
             for file in (file for run in finished for pattern in ARCHIVED for file in sorted(run.glob(pattern))):
                 archive.add(file, file.relative_to(folder), filter=without_owner)
 
@@ -149,7 +149,7 @@ class Lab:
             path = model / f"likelihood-{file.name.partition('.')[0]}.tsv"
             if not path.exists():
                 output = self.run_module("training.likelihood", model, file)
-                with whole_file(path) as partial:
+                with atomic_file(path) as partial:
                     partial.write_text(output)
             total, mean = np.loadtxt(path).T
             return np.stack([-total, np.round(total / mean)], axis=1)
@@ -204,12 +204,12 @@ def unpack(archive: Path, folder: Path):
 
 def write_results(name: str, results: dict[str, Any]) -> Path:
     """Writes results/NAME.json with the command, machine and versions."""
-    machine = {"processor": processor(), "python": platform.python_version()}
+    machine = {"processor": cpu_name(), "python": platform.python_version()}
     versions = {package: version(package) for package in VERSIONS}
     about = {"command": f"python -m experiments {name}", "machine": machine, "versions": versions}
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write_text(json.dumps({**about, **results}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
-from .files import whole_file
+from .files import atomic_file
 
 
 if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
@@ -150,10 +151,10 @@ def main(arguments: list[str] | None = None):
         check_writable(arguments.output)
         paths = chosen_checkpoints(arguments.checkpoints, arguments.last)
         mean = average_checkpoints(paths)
-        with whole_file(arguments.output) as file:
+        with atomic_file(arguments.output) as file:
             save_file(mean, file, metadata={"format": "pt"})
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     print(f"{arguments.output} is the mean of:", *paths, sep="\n  ")
 
 

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
-from .files import whole_folder
+from .files import atomic_folder
 
 
 # Schedule-Free keeps these in its parameter groups, not with each parameter.
@@ -112,7 +112,7 @@ def save_checkpoint(
                 "Lower optimisation.learning_rate_scale or set max_grad_norm. Earlier checkpoints are intact."
             )
         try:
-            with whole_folder(path) as folder:
+            with atomic_folder(path) as folder:
                 digests = {}
                 for name, tensors in files.items():
                     save_file({key: value.contiguous() for key, value in tensors.items()}, folder / name)

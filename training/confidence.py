@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.system.command_line import stop, whole_number
-from vaswani_transformer.system.cpu import processor
-from vaswani_transformer.system.files import check_writable, whole_file
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
+from vaswani_transformer.system.cpu import cpu_name
+from vaswani_transformer.system.files import atomic_file, check_writable
 
 from .models import load
 from .parallel_text import read_pairs
@@ -129,7 +130,7 @@ def plot(results: list[dict], path: Path):
     axis.set(xlabel="confidence", ylabel="share of words found in the reference", xlim=(0, 1), ylim=(0, 1))
     axis.legend()
     figure.tight_layout()
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         figure.savefig(partial, format="svg", metadata={"Date": None})
     pyplot.close(figure)
 
@@ -180,7 +181,7 @@ def store(folder: Path, calibration: Calibration):
     file = folder / "generation_config.json"
     settings = json.loads(file.read_text(encoding="utf-8"))
     settings["confidence"] = calibration._asdict()
-    with whole_file(file) as partial:
+    with atomic_file(file) as partial:
         partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -216,12 +217,12 @@ def run(options: argparse.Namespace):
     report = {
         "checkpoint": Path(folder).name,
         "settings": {"sets": {name: len(pairs) for name, pairs in sets.items()}, "beams": options.beams},
-        "machine": {"processor": processor(), "python": platform.python_version()},
+        "machine": {"processor": cpu_name(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "transformers")},
         "calibration": calibration._asdict(),
         "results": results,
     }
-    with whole_file(options.output / "confidence.json") as partial:
+    with atomic_file(options.output / "confidence.json") as partial:
         partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     plot(results, options.output / "confidence.svg")
     if options.write:
@@ -239,7 +240,7 @@ def main(arguments: list[str] | None = None):
     try:
         run(options)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

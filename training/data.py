@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from . import expressions, invented, variations
-from .files import whole_file
+from .files import atomic_file
 from .parallel_text import iterate_pairs, load_hub_dataset, varied_pairs, with_variations
 from .recipe import Data, Source
 from .subwords import Merges
@@ -163,7 +163,7 @@ def _read(path: Path) -> tuple[pa.Table, Counter[str]] | None:
 
 def _write(path: Path, pairs: Iterable[Pair], tokenizer: PreTrainedTokenizerBase, data: Data, source: Source):
     dropped, writer = Counter(), None
-    with whole_file(path) as partial, pa.OSFile(str(partial), "wb") as file:
+    with atomic_file(path) as partial, pa.OSFile(str(partial), "wb") as file:
         for batch in tokenise(pairs, tokenizer, data, dropped):
             writer = writer or pa.ipc.new_stream(file, batch.schema)
             writer.write_batch(batch)

@@ -7,25 +7,26 @@ python -m training.evaluate MODEL --source test.en --reference test.de          
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import re
 import shlex
-import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import sacrebleu
+import typer
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.command_line import count, count_or_zero, make_app, option_groups, run_app
+from vaswani_transformer.system.console import errors_as_messages
 from vaswani_transformer.system.files import check_writable
 
-from .files import read_lines, whole_file
+from .files import atomic_file, read_lines
 from .models import load, recorded_language, source_language, translate
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
@@ -69,8 +70,143 @@ def evaluate_pairs(
 
 # The command ---------------------------------------------------------------------------------------------------------
 
+SETS = "Test sets (several can be given)"
+SCORES = "Scores (sacreBLEU, cased and 13a, and chrF are always given)"
+TRANSLATION, RESULTS = "Translation", "Results"
 
-def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
+
+@dataclass(kw_only=True)
+class Options:
+    """The options of `vaswani evaluate`."""
+
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of an included checkpoint, a folder or a Hub id.")]
+    recipe: Annotated[
+        Path | None, typer.Option("--recipe", metavar="RECIPE", rich_help_panel=SETS, help="The recipe's test sets.")
+    ] = None
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="FOLDER", rich_help_panel=SETS, help="Folder that the recipe's paths are relative to."
+        ),
+    ] = Path(".")
+    tsv: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--tsv", metavar="FILE", rich_help_panel=SETS, help="A TSV file, also .xz or .gz. Repeat it for more files."
+        ),
+    ] = None
+    source_column: Annotated[
+        int,
+        typer.Option(
+            "--source-column",
+            parser=count_or_zero,
+            metavar="N",
+            rich_help_panel=SETS,
+            help="Column of the source in --tsv, counted from 0.",
+        ),
+    ] = 0
+    target_column: Annotated[
+        int,
+        typer.Option(
+            "--target-column",
+            parser=count_or_zero,
+            metavar="N",
+            rich_help_panel=SETS,
+            help="Column of the reference in --tsv, counted from 0.",
+        ),
+    ] = 1
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", rich_help_panel=SETS, help="A text file, one sentence per line."),
+    ] = None
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="FILE", rich_help_panel=SETS, help="Its translation, line by line."),
+    ] = None
+    paper_bleu: Annotated[
+        bool,
+        typer.Option(
+            "--paper-bleu",
+            rich_help_panel=SCORES,
+            help="Add the paper's BLEU: Moses tokens, German compounds split, multi-bleu.",
+        ),
+    ] = False
+    lowercase_tokenised: Annotated[
+        bool,
+        typer.Option(
+            "--lowercase-tokenised",
+            rich_help_panel=SCORES,
+            help="Add Multi30k's BLEU: lowercased Moses tokens, multi-bleu.",
+        ),
+    ] = False
+    target_language: Annotated[
+        str | None,
+        typer.Option(
+            "--target-language",
+            metavar="CODE",
+            rich_help_panel=SCORES,
+            help="Language for these two, such as de. [dim]\\[default: the one in the recipe or the model's record][/]",
+        ),
+    ] = None
+    resamples: Annotated[
+        int,
+        typer.Option(
+            "--resamples",
+            parser=count_or_zero,
+            metavar="N",
+            rich_help_panel=SCORES,
+            help="Resamples of the bootstrap; 0 turns it off.",
+        ),
+    ] = RESAMPLES
+    beams: Annotated[
+        int | None,
+        typer.Option(
+            "--beams",
+            parser=count,
+            metavar="N",
+            rich_help_panel=TRANSLATION,
+            help="Beam size. [dim]\\[default: the model's; 4 in the paper][/]",
+        ),
+    ] = None
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            "--alpha",
+            metavar="ALPHA",
+            rich_help_panel=TRANSLATION,
+            help="Length penalty. [dim]\\[default: the model's; 0.6 in the paper][/]",
+        ),
+    ] = None
+    batch_size: Annotated[
+        int,
+        typer.Option(
+            "--batch-size", parser=count, metavar="N", rich_help_panel=TRANSLATION, help="Sentences in a batch."
+        ),
+    ] = 32
+    device: Annotated[
+        str, typer.Option("--device", metavar="DEVICE", rich_help_panel=TRANSLATION, help="cpu, cuda, cuda:1 or mps.")
+    ] = "cpu"
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            rich_help_panel=RESULTS,
+            help="JSON file for all scores (with the tokenized ones) and samples.",
+        ),
+    ] = None
+    hypotheses: Annotated[
+        Path | None,
+        typer.Option(
+            "--hypotheses",
+            metavar="FOLDER",
+            rich_help_panel=RESULTS,
+            help="Folder for the translations, a text file for each test set.",
+        ),
+    ] = None
+
+
+def read_test_sets(arguments: Options) -> dict[str, list[Pair]]:
     """Return the pairs of every test set, by name.
 
     Raises:
@@ -87,7 +223,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
         recipe = load_recipe(arguments.recipe)
         for source in recipe.data.test:
             add(source.title, read_pairs(source, arguments.data), source.path or source.dataset or source.generator)
-    for path in arguments.tsv:
+    for path in arguments.tsv or ():
         columns = {"source_column": arguments.source_column, "target_column": arguments.target_column}
         add(path.name, read_pairs(Source(path=str(path), **columns)), path)
     if arguments.source:
@@ -101,7 +237,7 @@ def read_test_sets(arguments: argparse.Namespace) -> dict[str, list[Pair]]:
     return sets
 
 
-def target_language(arguments: argparse.Namespace, model: str) -> str | None:
+def target_language(arguments: Options, model: str) -> str | None:
     """Return the target language that the command line, the recipe or the model's record names."""
     if arguments.target_language:
         return arguments.target_language.lower()
@@ -122,7 +258,7 @@ def format_scores(scores: dict[str, dict]) -> str:
 
 def save_hypotheses(folder: Path, name: str, translations: Sequence[str]):
     """Write one translation per line, in the order of the test set."""
-    with whole_file(folder / f"{file_name(name)}.txt") as file:
+    with atomic_file(folder / f"{file_name(name)}.txt") as file:
         file.write_text("".join(" ".join(t.split()) + "\n" for t in translations), encoding="utf-8")
 
 
@@ -130,73 +266,23 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", name).strip("_.")
 
 
-def read_command_line(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = argparse.ArgumentParser(
-        prog="vaswani evaluate",
-        usage="%(prog)s MODEL [options]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("model", metavar="MODEL", help="a folder, a checkpoint that ships with the package, a Hub id")
-    sets = parser.add_argument_group("test sets; several can be given")
-    sets.add_argument("--recipe", type=Path, help="the recipe's test sets")
-    sets.add_argument("--data", type=Path, default=Path("."), help="the folder that the recipe's paths start from")
-    sets.add_argument("--tsv", type=Path, action="append", default=[], help="a TSV file, .xz and .gz too; repeatable")
-    sets.add_argument(
-        "--source-column", type=whole_number_or_zero, default=0, metavar="I", help="of --tsv, from 0; default: 0"
-    )
-    sets.add_argument(
-        "--target-column", type=whole_number_or_zero, default=1, metavar="I", help="of --tsv, from 0; default: 1"
-    )
-    sets.add_argument("--source", type=Path, help="a text file, one sentence a line")
-    sets.add_argument("--reference", type=Path, help="its translation, line by line")
-    scores = parser.add_argument_group("scores; sacreBLEU (cased, 13a) and chrF are always given")
-    scores.add_argument(
-        "--paper-bleu", action="store_true", help="also the paper's: Moses tokens, German compounds split, multi-bleu"
-    )
-    scores.add_argument(
-        "--lowercase-tokenised", action="store_true", help="also Multi30k's: lower-cased Moses tokens, multi-bleu"
-    )
-    scores.add_argument(
-        "--target-language", metavar="CODE", help="for these two, e.g. de; default: as the recipe or the model says"
-    )
-    scores.add_argument(
-        "--resamples",
-        type=whole_number_or_zero,
-        default=RESAMPLES,
-        metavar="N",
-        help=f"of the bootstrap, or 0; default: {RESAMPLES}",
-    )
-    search = parser.add_argument_group("translation")
-    search.add_argument("--beams", type=whole_number, metavar="N", help="default: the model's own; the paper's is 4")
-    search.add_argument("--alpha", type=float, help="length penalty; default: the model's own; the paper's is 0.6")
-    search.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="sentences; default: 32")
-    search.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps; default: cpu")
-    results = parser.add_argument_group("results")
-    results.add_argument(
-        "--output", type=Path, metavar="FILE", help="JSON with scores and samples, the tokenised scores among them"
-    )
-    results.add_argument("--hypotheses", type=Path, metavar="FOLDER", help="a text file of translations for each set")
-    words = sys.argv[1:] if arguments is None else arguments
-    arguments = parser.parse_args(words)
-    arguments.words = words
-    if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
-        parser.error("give --recipe, --tsv, or --source and --reference")
-    if bool(arguments.source) != bool(arguments.reference):
-        parser.error("--source needs --reference, and the other way round")
-    if arguments.output and arguments.output.is_dir():
-        parser.error(f"--output: {arguments.output} is a folder, not a file")
-    if arguments.hypotheses and arguments.hypotheses.is_file():
-        parser.error(f"--hypotheses: {arguments.hypotheses} is a file, not a folder")
-    return parser, arguments
+app = make_app()
 
 
-def main(arguments: list[str] | None = None):
-    parser, arguments = read_command_line(arguments)
+@app.command()
+@option_groups
+def evaluate(arguments: Options):
+    """Score a model on test sets. Each score has its name, its signature and a 95% confidence interval.
+
+    [dim]$[/] vaswani evaluate MODEL --recipe mini-en-de --data DATA
+    [dim]$[/] vaswani evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz
+    [dim]$[/] vaswani evaluate MODEL --source test.en --reference test.de
+    """
+    check_arguments(arguments)
     from vaswani_transformer.loading import check_device
 
     tokenised = arguments.paper_bleu or arguments.lowercase_tokenised
-    try:
+    with errors_as_messages(OSError, ValueError):
         source = catalogue.resolve(arguments.model)
         check_device(arguments.device)
         for path in filter(None, (arguments.output, arguments.hypotheses)):
@@ -210,8 +296,6 @@ def main(arguments: list[str] | None = None):
         if tokenised and not find_spec("sacremoses"):
             raise ValueError("tokenised BLEU needs sacremoses: pip install sacremoses")
         model, tokenizer = load(source, arguments.device)
-    except (OSError, ValueError) as error:
-        stop(parser, error)
     # What is recorded is complete where it can be: which score a paper gives is not known beforehand.
     record_all = bool(arguments.output and language and find_spec("sacremoses"))
 
@@ -221,10 +305,8 @@ def main(arguments: list[str] | None = None):
     for name, pairs in sets.items():
         start = time.perf_counter()
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        try:
+        with errors_as_messages(ValueError):  # search settings that cannot be used
             translations = translate(model, tokenizer, sources, arguments.batch_size, progress=True, **settings)
-        except ValueError as error:  # search settings that cannot be used
-            stop(parser, error)
         seconds = time.perf_counter() - start
         scores = score(
             translations,
@@ -249,25 +331,41 @@ def main(arguments: list[str] | None = None):
         report["user_lines"] = measure_model(lines, model, tokenizer, arguments.batch_size, **settings)
         print(format_lines(report["user_lines"]))
     if arguments.output:
-        with whole_file(arguments.output) as file:
+        with atomic_file(arguments.output) as file:
             file.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def command_line(arguments: argparse.Namespace) -> str:
+def check_arguments(arguments: Options):
+    """Raises BadParameter for options that do not fit together."""
+    if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
+        raise typer.BadParameter("Give --recipe, --tsv, or --source and --reference.")
+    if bool(arguments.source) != bool(arguments.reference):
+        raise typer.BadParameter("--source and --reference need each other.")
+    if arguments.output and arguments.output.is_dir():
+        raise typer.BadParameter(f"{arguments.output} is a folder, not a file.", param_hint="--output")
+    if arguments.hypotheses and arguments.hypotheses.is_file():
+        raise typer.BadParameter(f"{arguments.hypotheses} is a file, not a folder.", param_hint="--hypotheses")
+
+
+def command_line(arguments: Options) -> str:
     """Return the command that reproduces the scores, without local folders and without the options for output files."""
-    data, words = str(arguments.data), []
-    given = iter(arguments.words)
-    for word in given:
-        if word.partition("=")[0] in ("--output", "--hypotheses"):
-            if "=" not in word:
-                next(given)
+    words = []
+    for field in fields(arguments):
+        value = getattr(arguments, field.name)
+        if value == field.default or field.name in ("output", "hypotheses"):
             continue
-        path = Path(word)
-        words.append("DATA" if word == data else path.name if path.is_absolute() else word)
+        option = [] if field.name == "model" else [f"--{field.name.replace('_', '-')}"]
+        if value is True:
+            words += option
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            path = Path(item) if isinstance(item, str | Path) else Path()
+            text = path.name if path.is_absolute() else str(item)
+            words += [*option, "DATA" if field.name == "data" else text]
     return shlex.join(["python", "-m", "training.evaluate", *words])
 
 
-def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, settings: dict) -> dict:
+def circumstances(arguments: Options, model: PreTrainedModel, settings: dict) -> dict:
     """Return the conditions under which the scores were measured."""
     import torch
     import transformers
@@ -287,6 +385,10 @@ def circumstances(arguments: argparse.Namespace, model: PreTrainedModel, setting
             "sacrebleu": sacrebleu.__version__,
         },
     }
+
+
+def main(arguments: Sequence[str] | None = None):
+    run_app(app, "vaswani evaluate", arguments)
 
 
 if __name__ == "__main__":

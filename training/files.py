@@ -6,10 +6,10 @@ from pathlib import Path
 
 import fsspec
 
-from vaswani_transformer.system.files import whole_file, whole_folder
+from vaswani_transformer.system.files import atomic_file, atomic_folder
 
 
-__all__ = ["read_lines", "whole_file", "whole_folder"]
+__all__ = ["read_lines", "atomic_file", "atomic_folder"]
 
 
 def read_lines(path: str | Path) -> Iterator[str]:

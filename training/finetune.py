@@ -8,7 +8,6 @@ Your translations are a memory (.tmx, .xliff, .po) or a tab-separated file (.tsv
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import re
@@ -16,16 +15,20 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.documents.memories import Memory, is_memory, read_memory
-from vaswani_transformer.system.command_line import stop, whole_number, whole_number_or_zero
+from vaswani_transformer.system.command_line import ManyValues, count, count_or_zero, make_app, option_groups, run_app
+from vaswani_transformer.system.console import errors_as_messages
 from vaswani_transformer.system.files import check_writable, write_json
 
 from .evaluate import evaluate_pairs
-from .files import whole_folder
+from .files import atomic_folder
 from .parallel_text import Pair, read_pairs
 from .recipe import Source
 from .scores import CHRF, SACREBLEU, bootstrap_p_values
@@ -42,6 +45,133 @@ MOST_HELD_OUT = 500
 EXAMPLES = 3
 
 
+COLUMNS, TRAINING = "Columns of a file (counted from 0)", "Training"
+
+
+@dataclass(kw_only=True)
+class Options:
+    """The options of `vaswani finetune`."""
+
+    memory: Annotated[
+        Path,
+        typer.Argument(metavar="MEMORY", help="Your translations: .tmx, .xliff, .xlf, .po, or tab-separated columns."),
+    ]
+    output: Annotated[Path, typer.Option("--output", metavar="FOLDER", help="A new folder.")]
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="MODEL",
+            help="Name of an included checkpoint, a folder or a Hub id. "
+            "[dim]\\[default: the included one for the memory's languages][/]",
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="LANGUAGE", help="Source language, such as en, if the memory has several."),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option("--to", metavar="LANGUAGE", help="Target language, such as de, if the memory has several."),
+    ] = None
+    other: Annotated[
+        Path | None, typer.Option("--other", metavar="FILE", help="A second test set, to measure forgetting.")
+    ] = None
+
+    source_column: Annotated[
+        int, typer.Option("--source-column", parser=count_or_zero, metavar="N", rich_help_panel=COLUMNS)
+    ] = 0
+    target_column: Annotated[
+        int, typer.Option("--target-column", parser=count_or_zero, metavar="N", rich_help_panel=COLUMNS)
+    ] = 1
+    tag_column: Annotated[
+        int | None,
+        typer.Option(
+            "--tag-column",
+            parser=count_or_zero,
+            metavar="N",
+            rich_help_panel=COLUMNS,
+            help="With --tag: use only lines that have one of the tags in this column.",
+        ),
+    ] = None
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG...", rich_help_panel=COLUMNS, help="With --tag-column: one or more tags."),
+    ] = None
+
+    lora: Annotated[
+        bool,
+        typer.Option("--lora", rich_help_panel=TRAINING, help="Train a LoRA adapter and merge it into the weights."),
+    ] = False
+    adapter: Annotated[
+        bool,
+        typer.Option("--adapter", rich_help_panel=TRAINING, help="Train a LoRA adapter and save only it, for peft."),
+    ] = False
+    rank: Annotated[
+        int, typer.Option("--rank", parser=count, metavar="N", rich_help_panel=TRAINING, help="Rank of the adapter.")
+    ] = 16
+    held_out: Annotated[
+        int | None,
+        typer.Option(
+            "--held-out",
+            parser=count,
+            metavar="N",
+            rich_help_panel=TRAINING,
+            help="Pairs to score before and after, and not to train on. "
+            f"[dim]\\[default: a tenth, at most {MOST_HELD_OUT}][/]",
+        ),
+    ] = None
+    max_length: Annotated[
+        int,
+        typer.Option(
+            "--max-length",
+            parser=count,
+            metavar="N",
+            rich_help_panel=TRAINING,
+            help="Maximum tokens on either side; longer pairs are left out.",
+        ),
+    ] = 100
+    epochs: Annotated[
+        float | None,
+        typer.Option(
+            "--epochs",
+            metavar="N",
+            rich_help_panel=TRAINING,
+            help="Passes over the pairs. [dim]\\[default: 3; more for a small memory, to reach "
+            f"{LEAST_STEPS} steps, but at most {MOST_EPOCHS}][/]",
+        ),
+    ] = None
+    max_steps: Annotated[
+        int,
+        typer.Option(
+            "--max-steps", metavar="N", rich_help_panel=TRAINING, show_default=False, help="Steps, instead of --epochs."
+        ),
+    ] = -1
+    batch_size: Annotated[
+        int,
+        typer.Option("--batch-size", parser=count, metavar="N", rich_help_panel=TRAINING, help="Pairs in a batch."),
+    ] = 128
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--learning-rate",
+            metavar="RATE",
+            rich_help_panel=TRAINING,
+            help=f"Peak learning rate. [dim]\\[default: {LEARNING_RATE}, or {LORA_LEARNING_RATE} with an adapter][/]",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=TRAINING)] = 2017
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            rich_help_panel=TRAINING,
+            help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one.",
+        ),
+    ] = "auto"
+
+
 class Scored(NamedTuple):
     """Scores by name, and the translations they belong to."""
 
@@ -49,7 +179,7 @@ class Scored(NamedTuple):
     translations: list[str]
 
 
-def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options):
+def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], options: Options):
     """Train with Adam and a rate that rises and then falls linearly to 0. The model's loss has label smoothing."""
     import torch
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
@@ -116,7 +246,7 @@ def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[
     return training, list(test.values())
 
 
-def read(path: Path, options: argparse.Namespace) -> Memory:
+def read(path: Path, options: Options) -> Memory:
     """Read the pairs of a memory or of a tab-separated file, and their languages if known."""
     if is_memory(path):
         return read_memory(path, options.source, options.target)
@@ -144,13 +274,13 @@ def check_languages(source: str, memory: Memory, name: str):
         raise ValueError(f"{name} is {source_language} → {target_language}, but {about.name} is {about.languages}.")
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
+def run(options: Options) -> dict[str, Any]:
     """Load, score, train, score again and save; return the record of fine_tuning.json."""
     import torch
     from transformers import set_seed
 
     from vaswani_transformer import load
-    from vaswani_transformer.hub import look_on_hub
+    from vaswani_transformer.hub import check_on_hub
     from vaswani_transformer.loading import check_device
     from vaswani_transformer.system.memory import keep_freed_memory
 
@@ -163,7 +293,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     memory = read(options.memory, options)
     source = catalogue.resolve(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
     check_languages(source, memory, options.memory.name)
-    look_on_hub(source)
+    check_on_hub(source)
     keep_freed_memory()
     set_seed(options.seed)
     # Fused attention has a slow backward pass for sentences on a CPU.
@@ -199,7 +329,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "gains": gains,
     }
-    with whole_folder(options.output) as folder:
+    with atomic_folder(options.output) as folder:
         (model.merge_and_unload() if options.lora and not options.adapter else model).save_pretrained(folder)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)
@@ -268,7 +398,7 @@ def print_examples(pairs: Sequence[Pair], before: Sequence[str], after: Sequence
 # Saving --------------------------------------------------------------------------------------------------------------
 
 
-def describe(folder: Path, options: argparse.Namespace, source: str, memory: Memory, parameters: int) -> dict[str, Any]:
+def describe(folder: Path, options: Options, source: str, memory: Memory, parameters: int) -> dict[str, Any]:
     """Return the new checkpoint's about.json, based on that of its base checkpoint; see `catalogue.Checkpoint`."""
     base = catalogue.read_about(Path(source))
     known = base.to_dict() if base else {"licence": "", "max_length": options.max_length, "trained_on": []}
@@ -289,69 +419,28 @@ def describe(folder: Path, options: argparse.Namespace, source: str, memory: Mem
 # The command ---------------------------------------------------------------------------------------------------------
 
 
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="vaswani finetune",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("memory", type=Path, help="your translations: .tmx, .xliff, .xlf, .po, or columns between tabs")
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new folder")
-    parser.add_argument(
-        "--checkpoint",
-        help="a shipped one's name, a folder or a Hub id; by default the shipped one for the memory's languages",
-    )
-    parser.add_argument("--from", dest="source", metavar="LANGUAGE", help="such as en, if the memory has several")
-    parser.add_argument("--to", dest="target", metavar="LANGUAGE", help="such as de, if the memory has several")
-    parser.add_argument("--other", type=Path, metavar="FILE", help="text of another kind, to see what is forgotten")
-
-    columns = parser.add_argument_group("columns, counted from 0")
-    columns.add_argument("--source-column", type=whole_number_or_zero, default=0, metavar="N")
-    columns.add_argument("--target-column", type=whole_number_or_zero, default=1, metavar="N")
-    columns.add_argument(
-        "--tag-column", type=whole_number_or_zero, metavar="N", help="with --tag: only lines whose tag is one of these"
-    )
-    columns.add_argument("--tag", nargs="+")
-
-    training = parser.add_argument_group("training")
-    training.add_argument("--lora", action="store_true", help="train a LoRA adapter, and put it into the weights")
-    training.add_argument("--adapter", action="store_true", help="train a LoRA adapter, and save it alone, for peft")
-    training.add_argument("--rank", type=whole_number, default=16, help="of the adapter (default: 16)")
-    training.add_argument(
-        "--held-out", type=whole_number, metavar="N",
-        help=f"pairs to score before and after, not trained on (default: a tenth, {MOST_HELD_OUT} at most)",
-    )  # fmt: skip
-    training.add_argument(
-        "--max-length", type=whole_number, default=100, metavar="N",
-        help="of either side, in tokens; longer pairs are left out (default: 100)",
-    )  # fmt: skip
-    training.add_argument(
-        "--epochs",
-        type=float,
-        help=f"default: 3, of a small memory more, for {LEAST_STEPS} steps, {MOST_EPOCHS} at most",
-    )
-    training.add_argument("--max-steps", type=int, default=-1, metavar="N", help="instead of --epochs")
-    training.add_argument("--batch-size", type=whole_number, default=128, metavar="N", help="pairs (default: 128)")
-    training.add_argument(
-        "--learning-rate", type=float, help=f"default: {LEARNING_RATE}, of an adapter {LORA_LEARNING_RATE}"
-    )
-    training.add_argument("--seed", type=int, default=2017)
-    training.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one")
-    return parser
+app = make_app()
 
 
-def main(arguments: Sequence[str] | None = None):
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+@app.command(cls=ManyValues)
+@option_groups
+def finetune(options: Options):
+    """Fine-tune a checkpoint on your own translations, and report the gain on a held-out part of them.
+
+    [dim]$[/] vaswani finetune memory.tmx --output mine
+    [dim]$[/] vaswani translate --checkpoint mine "A sentence of the same kind."
+    """
     if bool(options.tag) != (options.tag_column is not None):
-        parser.error("--tag needs --tag-column, and the other way round")
+        raise typer.BadParameter("--tag and --tag-column need each other.", param_hint="--tag")
     options.lora = options.lora or options.adapter
-    try:
+    with errors_as_messages(OSError, ValueError):
         if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):
             raise ValueError(f"{options.output} already exists and is not empty. Choose another name, or delete it.")
         run(options)
-    except (OSError, ValueError) as error:
-        stop(parser, error)
+
+
+def main(arguments: Sequence[str] | None = None):
+    run_app(app, "vaswani finetune", arguments)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,10 @@ from typing import NamedTuple
 
 import yaml
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 
-from .files import whole_file
+from .files import atomic_file
 from .parallel_text import missing_files
 from .recipe import load_recipe
 
@@ -201,7 +202,7 @@ def main(arguments: list[str] | None = None):
         check_data(recipe, variants, arguments.data)
         check_runs(recipe, variants, arguments.output)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     grid = Grid(recipe, arguments.data, arguments.output, arguments.jobs)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, grid.stop)
@@ -209,7 +210,7 @@ def main(arguments: list[str] | None = None):
         list(workers.map(grid.train, variants))
     results = grid.results(variants)
     if arguments.results:
-        with whole_file(arguments.results) as file:
+        with atomic_file(arguments.results) as file:
             file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if results:
         print(table(results))

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 
 from .models import load
 from .parallel_text import read_pairs
@@ -67,7 +68,7 @@ def main(arguments: list[str] | None = None):
             raise ValueError(f"{options.pairs or options.source} has no pairs.")
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     likelihoods = log_likelihoods(model, tokenizer, pairs, options.batch_size)
     for total, tokens in likelihoods:
         print(f"{total:.4f}\t{total / tokens:.4f}")

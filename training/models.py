@@ -27,13 +27,13 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
     from transformers.utils import logging
 
     from vaswani_transformer import load as load_checkpoint
-    from vaswani_transformer.hub import look_on_hub
+    from vaswani_transformer.hub import check_on_hub
     from vaswani_transformer.loading import check_device
 
     logging.disable_progress_bar()
     check_device(device)
     source = catalogue.resolve(source)
-    look_on_hub(source)
+    check_on_hub(source)
     model, tokenizer = load_checkpoint(source)
     try:
         return model.to(device), tokenizer

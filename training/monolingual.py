@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.console import exit_with_error
 
-from .files import whole_file
+from .files import atomic_file
 from .parallel_text import iterate_pairs
 from .recipe import Source, load_recipe
 
@@ -62,10 +62,10 @@ def main(arguments: list[str] | None = None):
         known = (target for source in sources for _, target in iterate_pairs(source, options.data))
         new = list(new_texts((text for text, _ in iterate_pairs(text, options.data)), known))
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(options.output) as partial:
+        with atomic_file(options.output) as partial:
             partial.write_text("".join(f"{line}\n" for line in new), encoding="utf-8")
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     print(f"{len(new):,} sentences")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .expressions import generate
-from .files import read_lines, whole_file
+from .files import atomic_file, read_lines
 from .recipe import Data, Source
 from .variations import Pair, forms, vary
 
@@ -60,7 +60,7 @@ def missing_files(data: Data, folder: Path) -> list[Path]:
 def write_pairs(pairs: Iterable[Pair], path: str | Path):
     """Write pairs to a tab-separated file; tabs and line breaks in a text become spaces."""
     lines = ("\t".join(" ".join(text.split()) for text in pair) for pair in pairs)
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.console import exit_with_error
 
-from .files import read_lines, whole_file
+from .files import atomic_file, read_lines
 from .models import load, recorded_language, translate, translate_checked
 
 
@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None):
         read_phrases(*languages)
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     results = []
     for form in options.form:
         results.append(measure_phrases(model, tokenizer, *languages, form, alone=options.alone))
@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None):
         if options.failed:
             print(*(json.dumps(failed, ensure_ascii=False) for failed in results[-1]["failed"]), sep="\n", flush=True)
     if options.output:
-        with whole_file(options.output) as file:
+        with atomic_file(options.output) as file:
             file.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ from vaswani_transformer.loading import load_model, load_tokenizer
 
 from .checkpoint import checkpoints
 from .data import CachedCorpus, StreamedCorpus, TokenisedPairs, in_memory
-from .files import whole_file, whole_folder
+from .files import atomic_file, atomic_folder
 from .parallel_text import held_out_pairs, read_pairs, tokenizer_pairs, write_pairs
 from .recipe import Recipe, load_recipe
 from .subwords import Merges
@@ -74,7 +74,7 @@ def check_recipe(recipe: Recipe, output: Path):
 
 
 def write_recipe(recipe: Recipe, output: Path):
-    with whole_file(output / "recipe.json") as partial:
+    with atomic_file(output / "recipe.json") as partial:
         partial.write_text(json.dumps(recipe.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -130,7 +130,7 @@ def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[P
     if not (file.exists() and file.stat().st_size):
         write_pairs(held_out, output / "held_out.tsv")
         pairs = tokenizer_pairs(recipe.data, data, held_out)
-        with whole_folder(folder) as partial:
+        with atomic_folder(folder) as partial:
             learn_tokenizer(chain.from_iterable(pairs), recipe.vocab_size).save_pretrained(partial)
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

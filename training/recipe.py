@@ -15,7 +15,7 @@ import yaml
 from huggingface_hub.errors import StrictDataclassError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.console import exit_with_error
 
 from .expressions import GENERATORS, language_problem
 from .variations import KINDS
@@ -555,7 +555,7 @@ def main(arguments: list[str] | None = None):
     try:
         recipe = load_recipe(arguments.recipe, arguments.set)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     yaml.safe_dump(recipe.to_dict(), sys.stdout, sort_keys=False, allow_unicode=True)
 
 

@@ -14,12 +14,12 @@ import shutil
 from pathlib import Path
 
 from vaswani_transformer.cards import card_metadata, render_card
-from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import read_json, write_json
 
 from . import confidence, shortlist
 from .curve import curve_from_growth, curve_from_log, growth_from_log
-from .files import whole_file, whole_folder
+from .files import atomic_file, atomic_folder
 from .recipe import source_title
 from .scores import CHRF, SACREBLEU
 
@@ -68,7 +68,7 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
     start = facts.get("recipe", {}).get("initial")
     if start and facts.get("earlier") and Path(start).is_dir():
         facts["recipe"]["initial"] = facts["earlier"][-1]["name"]  # a local folder means nothing on other machines
-    with whole_folder(checkpoint) as folder:
+    with atomic_folder(checkpoint) as folder:
         model.to(torch.float16).save_pretrained(folder)
         remove_code(folder)  # the package contains it, and publishing adds it
         settings = read_json(folder / "config.json")
@@ -143,7 +143,7 @@ def write_card(checkpoint: Path, facts: Path):
         figure=figure,
     )
     write_json(checkpoint / "about.json", describe(recipe, results, parameters, size))
-    with whole_file(checkpoint / "README.md") as file:
+    with atomic_file(checkpoint / "README.md") as file:
         file.write_text(text, encoding="utf-8")
 
 
@@ -323,7 +323,7 @@ def main(arguments: list[str] | None = None):
     try:
         run_step(options)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

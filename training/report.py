@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import Accelerator
 from tqdm import tqdm
 
-from .files import whole_file
+from .files import atomic_file
 
 
 class Report:
@@ -26,7 +26,7 @@ class Report:
         if self.log_path.exists():
             lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             earlier = [line for line in lines if _step(line) <= step]
-            with whole_file(self.log_path) as partial:
+            with atomic_file(self.log_path) as partial:
                 partial.write_text("".join(earlier), encoding="utf-8")
         if sys.stderr.isatty():
             self.bar = tqdm(total=self.total_steps, initial=step, unit="step", dynamic_ncols=True)

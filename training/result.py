@@ -11,12 +11,12 @@ import transformers
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.model.generation_vaswani import paper_generation_config
-from vaswani_transformer.system.cpu import processor
+from vaswani_transformer.system.cpu import cpu_name
 
 from .average import average_checkpoints
 from .checkpoint import WEIGHTS, CheckpointError, checkpoints_to_average, find_damage, step_of
 from .data import CachedCorpus, remove_padding
-from .files import whole_folder
+from .files import atomic_folder
 
 
 def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForConditionalGeneration:
@@ -53,7 +53,7 @@ def finish(run) -> Path:
     facts["validation"] = run.bits_per_character(model.to(run.accelerator.device))
     tokenizer = run.data.tokenizer
     remove_padding(tokenizer)
-    with whole_folder(run.output / "model") as folder:
+    with atomic_folder(run.output / "model") as folder:
         model.cpu().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -106,4 +106,4 @@ def device_name(device: torch.device) -> str:
     """Return the manufacturer's name of the CPU or GPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return processor()
+    return cpu_name()

@@ -14,7 +14,7 @@ from accelerate.utils import gather_object, set_seed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.system.cpu import cost_of_bfloat16
+from vaswani_transformer.system.cpu import bfloat16_slowdown
 from vaswani_transformer.system.memory import return_unused_memory
 
 from .batches import Batch, Progress, Shares, padding, plan_batches
@@ -75,7 +75,7 @@ class Run:
         self.report = Report(accelerator, output, recipe.name, facts, recipe.optimisation.max_steps)
         self.report.say(self.data.describe())
         if accelerator.device.type == "cpu" and recipe.optimisation.precision == "bfloat16":
-            if (cost := cost_of_bfloat16()) > 1.2:
+            if (cost := bfloat16_slowdown()) > 1.2:
                 self.report.say(SLOW_BFLOAT16.format(cost=cost))
 
     @property

@@ -19,7 +19,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 
 from .models import load
 from .parallel_text import held_out_pairs, read_pairs, training_pairs
@@ -196,7 +197,7 @@ def main(arguments: list[str] | None = None):
     try:
         run(options)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

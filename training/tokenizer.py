@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vaswani_transformer.system.command_line import stop, whole_number
+from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
-from .files import read_lines, whole_folder
+from .files import atomic_folder, read_lines
 from .parallel_text import held_out_pairs, tokenizer_pairs
 from .recipe import load_recipe
 
@@ -140,10 +141,10 @@ def main(arguments: list[str] | None = None):
             raise ValueError(f"There is no text in {', '.join(sides)}.")
         tokenizer = learn_tokenizer(interleave(sides), vocab_size)
         usages = {name: measure(tokenizer, read()) for name, read in sides.items()}
-        with whole_folder(arguments.output) as folder:
+        with atomic_folder(arguments.output) as folder:
             tokenizer.save_pretrained(folder)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     print(f"{len(tokenizer):,} tokens learned, saved in {arguments.output}", describe(usages), sep="\n\n")
 
 

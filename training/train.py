@@ -4,41 +4,54 @@ python -m training.train training/recipes/mini-en-de.yaml --data DATA --output R
 accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA --output RUN
 """
 
-import argparse
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from vaswani_transformer.system.command_line import stop
+import typer
+
+from vaswani_transformer.system.command_line import make_app, run_app
+from vaswani_transformer.system.console import errors_as_messages
 from vaswani_transformer.system.files import check_writable
 
 from .recipe import load_recipe
 
 
-def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(prog="vaswani train", description=__doc__.splitlines()[0])
-    parser.add_argument("recipe", type=Path, help="a YAML file, or the name of one that ships, such as mini-en-de")
-    parser.add_argument(
-        "--data", type=Path, default=Path("."), help="the folder with the data; the recipe's paths start there"
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, help="run folder; an existing run in it is resumed", metavar="RUN"
-    )
-    parser.add_argument(
-        "--cache", type=Path, help="folder for tokenised text, which runs can share; default: RUN/cache"
-    )
-    parser.add_argument(
+app = make_app()
+
+RecipeFile = Annotated[
+    Path, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of an included recipe, such as mini-en-de.")
+]
+Output = Annotated[Path, typer.Option("--output", metavar="RUN", help="Run folder; an existing run in it is resumed.")]
+Data = Annotated[
+    Path, typer.Option("--data", metavar="FOLDER", help="Folder with the data; the recipe's paths are relative to it.")
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="FOLDER",
+        help="Folder for tokenized text, which runs can share. [dim]\\[default: RUN/cache][/]",
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
         "--set",
-        action="append",
-        default=[],
         metavar="KEY=VALUE",
-        help="change a value, e.g. optimisation.max_steps=100",
-    )
-    train(parser, parser.parse_args(arguments))
+        help="Change a value of the recipe, such as optimisation.max_steps=100. Repeat it for more values.",
+    ),
+]
 
 
-def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
-    """Trains what the command line asks for."""
+@app.command()
+def train(recipe: RecipeFile, output: Output, data: Data = Path("."), cache: Cache = None, changes: Changes = None):
+    """Train a model from scratch with a recipe, or resume an interrupted run.
+
+    [dim]$[/] vaswani train mini-en-de --data DATA --output RUN
+    """
     # torch and transformers take seconds to import: they wait until the command line is read.
     import torch
     from safetensors import SafetensorError
@@ -53,24 +66,26 @@ def train(parser: argparse.ArgumentParser, options: argparse.Namespace):
     keep_freed_memory()
     logging.disable_progress_bar()
     try:
-        recipe = load_recipe(options.recipe, options.set)
-        check_writable(options.output / "model")
-        run = Run(recipe, options.data, options.output, options.cache)
-    except (OSError, ValueError) as error:
-        stop(parser, error)
+        with errors_as_messages(OSError, ValueError):
+            loaded = load_recipe(recipe, changes or [])
+            check_writable(output / "model")
+            run = Run(loaded, data, output, cache)
     except KeyboardInterrupt:
         sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, run.request_stop)
     try:
-        if not run.train():
-            sys.exit(f"Stopped after step {run.progress.step:,}, which is saved; the same command resumes there.")
-        run.finish()
-    except (CheckpointError, DivergenceError, OSError, SafetensorError) as error:
-        stop(parser, error)
+        with errors_as_messages(CheckpointError, DivergenceError, OSError, SafetensorError):
+            if not run.train():
+                sys.exit(f"Stopped after step {run.progress.step:,}, which is saved; the same command resumes there.")
+            run.finish()
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+def main(arguments: Sequence[str] | None = None):
+    run_app(app, "vaswani train", arguments)
 
 
 if __name__ == "__main__":

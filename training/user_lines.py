@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sacrebleu
 
-from vaswani_transformer.system.command_line import stop
+from vaswani_transformer.system.console import exit_with_error
 
 from .files import read_lines
 from .models import load, source_language, translate, translate_checked
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None):
             raise ValueError(f"There are no test lines for {language!r}. --source-language can be en, de or fr.")
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:
-        stop(parser, error)
+        exit_with_error(error)
     measured = measure_model(lines, model, tokenizer)
     print(format_lines(measured))
     if options.failed:

@@ -1,4 +1,4 @@
-"""Model cards: the README.md of a checkpoint that was trained with this package, or converted from another toolkit."""
+"""Model cards: the README.md of a checkpoint that was trained with this package or converted from another toolkit."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ HUB_ID = "PATH OR HUB ID OF THIS MODEL"  # in every card until publishing replac
 
 
 def render_card(metadata: ModelCardData, **facts: Any) -> str:
-    """The text of a card. `facts` are the variables of card_template.md, which needs jinja2."""
+    """Renders a card. `facts` are the variables of card_template.md; needs jinja2."""
     card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), hub_id=HUB_ID, cell=table_cell, **facts)
-    # The template's conditions leave blank lines behind.
+    # Conditions in the template leave blank lines.
     return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
 
 
@@ -27,7 +27,7 @@ def card_metadata(
     scores: Iterable[Mapping[str, Any]] = (),
     tags: Iterable[str] = (),
 ) -> ModelCardData:
-    """A card's front matter, which the Hub reads. `scores` have a "dataset", a "metric" and a "value" each."""
+    """Returns a card's front matter, which the Hub reads. Each of `scores` has "dataset", "metric" and "value"."""
     results = [
         EvalResult(
             task_type="translation",
@@ -52,6 +52,6 @@ def card_metadata(
 
 
 def table_cell(text: object) -> str:
-    """A text as one cell of a Markdown table, with its special characters escaped."""
+    """Formats a text as a cell of a Markdown table, with special characters escaped."""
     text = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"[\\|*`\[\]]|\b_|_\b", r"\\\g<0>", text)

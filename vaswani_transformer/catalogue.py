@@ -1,6 +1,6 @@
-"""The checkpoints that ship with the package, and how a name, a folder or a Hub id is resolved. Needs no torch.
+"""Lists the included checkpoints, and resolves a name, a folder or a Hub id. Needs no torch.
 
-The wheel leaves out the weights that only research may use; it lists those checkpoints, and says where they are.
+The wheel does not contain weights that only research may use; it lists those checkpoints and where they are.
 """
 
 import json
@@ -11,16 +11,17 @@ from pathlib import Path
 
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-DEFAULT_LANGUAGE = "de"  # to translate into
+DEFAULT_LANGUAGE = "de"  # the target language
 ELSEWHERE = "the project's repository has it in"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint's about.json says about it.
+    """A checkpoint, as its about.json describes it.
 
-    `bytes` is its size on disk, `max_length` the length of the longest training example in tokens, `domain` the kind of
-    text it is made for, if only one, and each of `scores` has "dataset", "metric", "value" and "signature".
+    `bytes` is its size on disk, `max_length` the length of the longest training example in tokens, and `domain` the
+    kind of text it is made for, if there is only one. Each of `scores` has "dataset",
+    "metric", "value" and "signature".
     """
 
     name: str
@@ -42,12 +43,12 @@ class Checkpoint:
 
     @property
     def is_here(self) -> bool:
-        """Whether its weights are in this installation, or only its description."""
+        """Returns True if its weights are in this installation, and not only its description."""
         return (self.path / "config.json").is_file()
 
     @property
     def place(self) -> str:
-        """Its folder in the project's repository."""
+        """Returns its folder in the project's repository."""
         return f"vaswani_transformer/checkpoints/{self.name}"
 
     def to_dict(self) -> dict:
@@ -55,7 +56,7 @@ class Checkpoint:
 
 
 def read_about(folder: Path) -> Checkpoint | None:
-    """What the folder's about.json says, or None if it has none.
+    """Reads the folder's about.json; returns None if there is none.
 
     Raises:
         ValueError: the file is not JSON, or a field is missing.
@@ -72,21 +73,21 @@ def read_about(folder: Path) -> Checkpoint | None:
 
 
 def known() -> list[Checkpoint]:
-    """The checkpoints that the package describes, by name; the weights of some may be elsewhere."""
+    """Returns the checkpoints that the package describes, by name; the weights of some may be elsewhere."""
     folders = sorted(CHECKPOINTS.iterdir()) if CHECKPOINTS.is_dir() else []
     return [about for about in map(read_about, folders) if about is not None]
 
 
-def shipped() -> list[Checkpoint]:
-    """The checkpoints whose weights are in the package, by name."""
+def included() -> list[Checkpoint]:
+    """Returns the checkpoints whose weights are in the package, by name."""
     return [about for about in known() if about.is_here]
 
 
 def checkpoint_path(name: str) -> str:
-    """The folder of the checkpoint that ships as `name`, for `from_pretrained` and `pipeline`.
+    """Returns the folder of the included checkpoint `name`, for `from_pretrained` and `pipeline`.
 
     Raises:
-        ValueError: none ships under that name; the message says which do, or where this one is.
+        ValueError: no included checkpoint has this name; the message lists them, or tells where this one is.
     """
     for about in known():
         if about.name == name and about.is_here:
@@ -94,9 +95,9 @@ def checkpoint_path(name: str) -> str:
         if about.name == name:
             raise ValueError(
                 f"The checkpoint {name} is not in this package ({about.licence}); {ELSEWHERE} {about.place}: "
-                "clone it and give that folder."
+                "clone the repository and use that folder."
             )
-    names = [about.name for about in shipped()]
+    names = [about.name for about in included()]
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(
@@ -105,12 +106,12 @@ def checkpoint_path(name: str) -> str:
 
 
 def resolve(checkpoint: str) -> str:
-    """A shipped checkpoint's name, a folder or a Hub id -> the folder, or the id as it is.
+    """Returns the folder of an included checkpoint's name or of a path; returns a Hub id unchanged.
 
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
 
     Raises:
-        ValueError: there is no such checkpoint; the message says what there is instead, and how to name others.
+        ValueError: the checkpoint does not exist; the message lists the included ones and how to name others.
     """
     if not checkpoint:
         raise ValueError("The name of the checkpoint is empty.")
@@ -137,7 +138,7 @@ def resolve(checkpoint: str) -> str:
 
 
 def split_revision(source: str) -> tuple[str, str | None]:
-    """What `resolve` gives -> the folder or the Hub id alone, and the revision if the Hub id names one."""
+    """Splits the result of `resolve` into the folder or Hub id, and the revision if the Hub id names one."""
     if Path(source).is_dir():
         return source, None
     repo_id, _, revision = source.partition("@")
@@ -145,34 +146,34 @@ def split_revision(source: str) -> tuple[str, str | None]:
 
 
 def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:
-    """The folder of the shipped checkpoint for these languages; where a choice is left, of the one into German.
+    """Returns the folder of the included checkpoint for these languages; German if no target language is given.
 
-    Of several for the same languages, one for all kinds of text goes before one for a domain, then the larger before
-    the smaller.
+    Among several for the same languages, those for general text come before those for a domain, and larger ones before
+    smaller ones.
 
     Raises:
-        ValueError: there is none, or the language that was left out could be one of several; the message says which.
+        ValueError: there is none, or several languages are possible; the message lists them.
     """
     source, target = source_language and source_language.lower(), target_language and target_language.lower()
     matching = [
         about
-        for about in shipped()
+        for about in included()
         if source in (None, about.source_language) and target in (None, about.target_language)
     ]
     if target is None:
         matching = [about for about in matching if about.target_language == DEFAULT_LANGUAGE] or matching
     pairs = ", ".join(sorted({about.languages for about in matching}))
-    asked = (f" from {source!r}" if source else "") + (f" into {target!r}" if target else "")
+    request = (f" from {source!r}" if source else "") + (f" into {target!r}" if target else "")
     if not matching:
-        there = ", ".join(sorted({about.languages for about in shipped()})) or "none"
+        available = ", ".join(sorted({about.languages for about in included()})) or "none"
         raise ValueError(
-            f"None of the included checkpoints translates{asked} (only {there}). "
+            f"None of the included checkpoints translates{request} (only {available}). "
             "To use another model, give its folder or Hub id with --checkpoint."
         )
     if "," in pairs:
-        other = "into, too (--to)" if source else "from, too (--from)"
+        missing = "target language (--to)" if source else "source language (--from)"
         raise ValueError(
-            f"Several of the included checkpoints translate{asked} ({pairs}). "
-            f"Give the language to translate {other}, or a checkpoint's name."
+            f"Several of the included checkpoints translate{request} ({pairs}). "
+            f"Give the {missing}, too, or a checkpoint's name."
         )
     return str(max(matching, key=lambda about: (not about.domain, about.parameters)).path)

@@ -1,4 +1,4 @@
-"""Asks the Hub for a model before a command loads it: the client would try again and again for a minute, in silence."""
+"""Checks that the Hub has a model before a command loads it: the client would silently retry for a minute."""
 
 import sys
 from pathlib import Path
@@ -9,34 +9,38 @@ from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundErro
 from .catalogue import split_revision
 
 
-SECONDS = 10  # without an answer of the Hub
+TIMEOUT = 10  # seconds without a response
 
 
-def look_on_hub(source: str):
-    """Says on standard error that the Hub is asked for `source`, and waits for an answer; of a folder it says nothing.
+def check_on_hub(source: str):
+    """Prints on standard error that it looks for `source` on the Hub, and waits for a response; ignores folders.
 
-    Without an answer, what was downloaded before is used, and this process asks the Hub no more.
+    If the Hub does not respond, this process uses the downloaded files and contacts the Hub no more.
 
     Raises:
-        ValueError: the Hub has no such model or revision, or does not answer and the model was not downloaded before.
+        ValueError: the Hub does not have the model or the revision, or does not respond and no files were downloaded.
     """
     name, revision = split_revision(source)
-    if Path(name).is_dir() or constants.HF_HUB_OFFLINE:
+    if Path(name).is_dir():
+        return
+    is_downloaded = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
+    if constants.HF_HUB_OFFLINE:
+        if not is_downloaded:
+            raise ValueError(f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset it, or give a folder.")
         return
     print(f"Looking for {source} on the Hub ...", file=sys.stderr, flush=True)
     try:
-        HfApi().model_info(name, revision=revision, timeout=SECONDS)
+        HfApi().model_info(name, revision=revision, timeout=TIMEOUT)
     except RepositoryNotFoundError as error:
         raise ValueError(
-            f"There is no model {name} on the Hub, or it is private: then log in with `hf auth login`."
+            f"There is no model {name} on the Hub. If it is private, log in with `hf auth login`."
         ) from error
     except RevisionNotFoundError as error:
         raise ValueError(f"{name} has no revision {revision!r} on the Hub.") from error
     except Exception as error:  # what a broken connection raises depends on where it breaks
-        if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        if not is_downloaded:
             raise ValueError(
-                f"The Hub does not answer, and {source} was not downloaded before. "
-                "Check the connection, or give a folder."
+                f"The Hub does not respond, and {source} is not downloaded. Check the connection, or give a folder."
             ) from error
-        print("The Hub does not answer: using what was downloaded before.", file=sys.stderr)
+        print("The Hub does not respond: using the downloaded files.", file=sys.stderr)
         constants.HF_HUB_OFFLINE = True

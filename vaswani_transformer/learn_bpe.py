@@ -2,11 +2,11 @@
 
 Byte-level byte-pair encoding: every string is a sequence of known tokens and decodes to itself, whatever its script.
 
-No whitespace is lost or changed. Each text is encoded with one space in front, which decoding takes off again, so that
-a word has the same token at the start of a text as inside it.
+No whitespace is lost or changed. Each text is encoded with one space in front, which decoding removes, so that a word
+has the same token at the start of a text as inside it.
 
-Text that spells a special token, such as "</s>", stays text: special tokens are never looked for in texts
-(`split_special_tokens`). Tokens that texts shall contain, such as language tags, are therefore added as ordinary ones:
+Text that spells a special token, such as "</s>", stays text: special tokens are never searched for in texts
+(`split_special_tokens`). So add tokens that texts may contain, such as language tags, as ordinary tokens:
 `tokenizer.add_tokens([AddedToken("<2de>", normalized=False)])`, not with `special_tokens=True`.
 """
 
@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 
 PAD, EOS = "<pad>", "</s>"
-SMALLEST_VOCAB_SIZE = 2 + 256  # the special tokens and every byte
+MIN_VOCAB_SIZE = 2 + 256  # the special tokens and every byte
 
 
 def learn_tokenizer(
@@ -29,15 +29,15 @@ def learn_tokenizer(
     without this package.
 
     Raises:
-        ValueError: `vocab_size` is too small to hold all bytes, or there is too little text to learn that many tokens.
+        ValueError: `vocab_size` is too small for all bytes, or there is too little text to learn so many tokens.
     """
-    if vocab_size < SMALLEST_VOCAB_SIZE:
+    if vocab_size < MIN_VOCAB_SIZE:
         raise ValueError(
-            f"vocab_size is {vocab_size}; it must be at least {SMALLEST_VOCAB_SIZE}: every byte and {PAD} and {EOS}."
+            f"vocab_size is {vocab_size}; it must be at least {MIN_VOCAB_SIZE}, for every byte, {PAD} and {EOS}."
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Prepend(" ")
-    # Each digit is a token of its own: a number is copied alike whether or not training has seen it.
+    # Each digit is a separate token: numbers are copied equally well, whether or not training has seen them.
     digits = pre_tokenizers.Split(Regex(r" ?\d"), "isolated")
     words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
@@ -53,7 +53,7 @@ def learn_tokenizer(
     )
     if tokenizer.get_vocab_size() != vocab_size:
         raise ValueError(
-            f"The texts give only {tokenizer.get_vocab_size()} tokens, not {vocab_size}: lower vocab_size or add text."
+            f"The texts give only {tokenizer.get_vocab_size()} tokens, not {vocab_size}. Lower vocab_size, or add text."
         )
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS}", pair=f"$A {EOS} $B {EOS}", special_tokens=[(EOS, tokenizer.token_to_id(EOS))]

@@ -1,8 +1,8 @@
-"""Loads a checkpoint, or says in one sentence why it cannot be used.
+"""Loads a checkpoint, or explains in one sentence why it cannot be used.
 
-`from_pretrained` by itself gives weights that are missing in the file random values, ignores a generation_config.json
-that it cannot read, and offers on standard input to run code that it finds in the folder. A translation must not rest
-on any of that: here such a checkpoint is refused.
+By itself, `from_pretrained` fills in random values for weights that are missing in the file, ignores a
+generation_config.json that it cannot read, and asks on standard input whether to run code from the folder. This module
+refuses such checkpoints, because their translations would be wrong.
 """
 
 import json
@@ -20,7 +20,7 @@ from .catalogue import split_revision
 from .model.int8_vaswani import is_int8
 
 
-# How `config_problem` says Python's types.
+# Python's types in the words of `config_problem`.
 KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -32,29 +32,29 @@ KINDS = {
 
 
 class LoadingError(ValueError):
-    """Why a checkpoint cannot be used, in a sentence for the user."""
+    """A checkpoint cannot be used; the message is a sentence for the user."""
 
 
 def load(
     source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model, on the CPU and in evaluation mode, and its tokenizer.
+    """Returns the model, on the CPU and in evaluation mode, and its tokenizer.
 
     Args:
-        source: A folder, or a Hub id with or without "@revision"; `catalogue.resolve` gives either for a name.
-        dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays so unless this is
-            another dtype.
+        source: A folder, or a Hub id with or without "@revision", as `catalogue.resolve` returns them.
+        dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays in int8 unless
+            this is another dtype.
         **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.
 
     Raises:
-        LoadingError: something is missing or damaged, or would have to run code of its own; the message says what.
+        LoadingError: a file is missing or damaged, or the checkpoint needs its own code; the message names it.
     """
     model = load_model(source, dtype, **settings)
     return model, load_tokenizer(source, model)
 
 
 def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any) -> PreTrainedModel:
-    """The model alone, on the CPU and in evaluation mode. Arguments and errors are those of `load`."""
+    """Returns the model alone, on the CPU and in evaluation mode. Arguments and errors are those of `load`."""
     name, revision = split_revision(str(source))
     try:
         _check_generation_config(name, revision)
@@ -62,7 +62,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
             name,
             revision=revision,
             dtype=dtype,
-            trust_remote_code=False,  # unset, it would ask on standard input, where the texts to translate are
+            trust_remote_code=False,  # unset, it would ask on standard input, which holds the texts to translate
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that every wrong shape is reported below, not only the first
             **settings,
@@ -80,7 +80,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
 
 
 def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer; with `model`, its ids are checked against the model's vocabulary. Errors are those of `load`."""
+    """Returns the tokenizer; checks its ids if `model` is given. Errors are those of `load`."""
     name, revision = split_revision(str(source))
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
@@ -92,15 +92,15 @@ def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> 
 
 
 def check_device(name: str):
-    """Tries a device before a model is loaded for it.
+    """Tests a device before a model is loaded for it.
 
     Raises:
-        ValueError: there is no such device here; the message says which there can be.
+        ValueError: the device does not exist here; the message lists possible ones.
     """
     try:
         kind = torch.device(name).type
     except RuntimeError:
-        kind = "meta"  # which holds no numbers: nothing could be computed on it
+        kind = "meta"  # its tensors have no values, so nothing can be computed on it
     if kind == "meta":
         raise ValueError(f"There is no device {name!r}. Use cpu, cuda, cuda:1 or mps.")
     if kind == "cuda" and not (torch.backends.cuda.is_built() or torch.version.hip):
@@ -113,7 +113,7 @@ def check_device(name: str):
 
 
 def config_problem(error: StrictDataclassError) -> str:
-    """What is wrong with a configuration, with plain words for the types of Python that the message names."""
+    """Explains what is wrong with a configuration, with plain words for the Python types in the message."""
     text = str(error.__cause__ or error).replace("`", "")
     if choices := re.match(r"Field '(\w+)' expected one of \((.*)\), got (.*)", text):
         return f"{choices[1]} must be one of {choices[2]}, not {choices[3]!r}."
@@ -126,7 +126,7 @@ def config_problem(error: StrictDataclassError) -> str:
 
 
 def _check_generation_config(name: str, revision: str | None):
-    """Refuses a generation_config.json that `from_pretrained` would ignore: its search settings would be lost."""
+    """Raises LoadingError for a generation_config.json that `from_pretrained` would silently ignore."""
     path = cached_file(name, "generation_config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
     if path is None:
         return
@@ -139,7 +139,7 @@ def _check_generation_config(name: str, revision: str | None):
 
 
 def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
-    """Refuses weights that do not fit the configuration, and weights that are not numbers."""
+    """Raises LoadingError for weights that do not fit the configuration or are not finite."""
     shapes = [f"{name} {list(in_file)}, not {list(wanted)}" for name, in_file, wanted in report["mismatched_keys"]]
     weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     broken = [name for name, weight in weights.items() if weight.is_floating_point() and not weight.isfinite().all()]
@@ -149,32 +149,32 @@ def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
         "not in the model that config.json describes": report["unexpected_keys"],
         "NaN or infinite": broken,
     }
-    message = "; ".join(f"{problem}: {_some(names)}" for problem, names in problems.items() if names)
+    message = "; ".join(f"{problem}: {_first_names(names)}" for problem, names in problems.items() if names)
     if message:
         raise LoadingError(f"Cannot use the weights of {source}: {message}.")
 
 
 def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
-    """Refuses a tokenizer with ids that the embeddings have no row for."""
+    """Raises LoadingError for a tokenizer with ids that have no row in the embeddings."""
     embeddings: Any = model.get_input_embeddings()
     rows = embeddings.num_embeddings
     largest = max([*tokenizer.get_vocab().values(), *tokenizer.all_special_ids], default=0)
     if largest >= rows:
         raise LoadingError(
-            f"The tokenizer of {source} has ids up to {largest}, and its model embeddings for 0 to {rows - 1}: they "
-            "do not belong together, or tokens were added without model.resize_token_embeddings(len(tokenizer))."
+            f"The tokenizer of {source} has ids up to {largest}, but its model has embeddings for 0 to {rows - 1}. "
+            "They do not belong together, or tokens were added without model.resize_token_embeddings(len(tokenizer))."
         )
 
 
-def _some(names: set[str] | list[str], shown: int = 3) -> str:
-    """The first names, and how many others there are."""
+def _first_names(names: set[str] | list[str], shown: int = 3) -> str:
+    """Returns the first names and the number of the others."""
     ordered = sorted(names)
-    others = f" and {len(ordered) - shown} more" if len(ordered) > shown else ""
-    return ", ".join(ordered[:shown]) + others
+    rest = f" and {len(ordered) - shown} more" if len(ordered) > shown else ""
+    return ", ".join(ordered[:shown]) + rest
 
 
 def _reason(error: Exception) -> str:
-    """An error in plain words where they are known, else its first paragraph; the rest is for programmers."""
+    """Explains an error in plain words if it is a known one, else by its first paragraph."""
     if isinstance(error, SafetensorError):
         return f"its weights are damaged or incomplete ({error}). Download or copy them again."
     if "Error no file named model.safetensors" in str(error):
@@ -184,5 +184,5 @@ def _reason(error: Exception) -> str:
     if "Unrecognized configuration class" in str(error):
         return "it is not a translation model that this package can load."
     if "trust_remote_code" in str(error):
-        return "it would have to run code of its own, which is never done here."
+        return "it needs its own code, which is never run here."
     return " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__

@@ -1,7 +1,12 @@
-"""Makes the model known to transformers; the package imports this, except where it runs as the `vaswani` command."""
+"""The public names of the package, and the registration of the model with transformers.
+
+The package imports this module; a command does when it first uses a public name.
+"""
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
 
+from ._version import __version__
+from .catalogue import checkpoint_path
 from .inspection.attention_figure import attention_figure
 from .inspection.heads import without_heads
 from .inspection.inspection import Inspection, inspect_translation
@@ -21,14 +26,14 @@ AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
 AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
 AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
 
-# Saved repositories carry the code, so that they load where this package is not installed.
+# Saved repositories contain the code, so that they load where this package is not installed.
 VaswaniConfig.register_for_auto_class()
 VaswaniModel.register_for_auto_class("AutoModel")
 VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
 
-# transformers 5 has removed the task "translation" and answers its name with an error before it looks into the
-# registry. With this package the task exists again, so the notice of its removal goes.
+# transformers 5 has removed the task "translation" and raises an error for its name before it checks the registry. With
+# this package the task exists again, so its name is deleted from the removed ones.
 getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
 pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline, pt_model=AutoModelForSeq2SeqLM)
 
@@ -45,7 +50,9 @@ __all__ = [
     "VaswaniModel",
     "VaswaniPreTrainedModel",
     "VaswaniTokenizer",
+    "__version__",
     "attention_figure",
+    "checkpoint_path",
     "inspect_translation",
     "learn_tokenizer",
     "load",

@@ -4,9 +4,10 @@ vaswani publish FOLDER user/name           # prepare the repository in a local f
 vaswani publish FOLDER user/name --push    # upload it in one commit
 """
 
-import argparse
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_session, get_token
 from huggingface_hub.errors import (
     HFValidationError,
@@ -17,7 +18,9 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import logging, validate_repo_id
 
 from vaswani_transformer import __version__, catalogue
+from vaswani_transformer.system.command_line import make_app
 
+from ..messages import quiet
 from ..options import ConversionError
 from .staging import STAGED, is_weights, show, stage, staged_files
 
@@ -123,51 +126,57 @@ def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
     )
 
 
-def add_command(commands):
-    """Adds the command `publish`."""
-    command = commands.add_parser(
-        "publish",
-        prog="vaswani publish",
-        help="publish a checkpoint on the Hugging Face Hub",
-        description="Prepares a checkpoint's folder as a repository and lists its files; --push uploads it to the Hub. "
-        "The card is the folder's README.md, which you may edit; without one, it is made from the records.",
-    )
-    command.add_argument(
-        "folder", metavar="FOLDER", help="a checkpoint's folder, or the name of an included checkpoint"
-    )
-    command.add_argument("repo_id", metavar="user/name", help="the repository on the Hub")
-    command.add_argument(
-        "--stage", type=Path, metavar="DIR", help="prepare the repository in this folder (default: NAME-staged)"
-    )
-    command.add_argument(
-        "--push", action="store_true", help="upload it, with the token from `hf auth login` or HF_TOKEN"
-    )
-    command.add_argument("--private", action="store_true", help="create a private repository")
-    where = command.add_mutually_exclusive_group()
-    where.add_argument("--revision", metavar="BRANCH", help="commit to this branch instead of main")
-    where.add_argument("--create-pr", action="store_true", help="open a pull request instead of changing a branch")
-    command.add_argument(
-        "--timeout",
-        type=float,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"wait this long for a response (default: {TIMEOUT})",
-    )
-    command.set_defaults(run=publish, parser=command)
+app = make_app()
 
 
-def publish(arguments: argparse.Namespace):
-    check_repo_id(arguments.repo_id)
-    folder = Path(arguments.folder)
-    if not folder.is_dir():
-        folder = next((about.path for about in catalogue.shipped() if about.name == arguments.folder), folder)
-    out = arguments.stage or Path(f"{arguments.repo_id.partition('/')[2]}{STAGED}")
-    notes = stage(folder, arguments.repo_id, out)
-    show(out)
-    for note in notes:
-        print(note)
-    if arguments.push:
-        where = {"revision": arguments.revision, "create_pr": arguments.create_pr}
-        print(push(out, arguments.repo_id, arguments.private, **where, timeout=arguments.timeout))
-    else:
-        print(f"Dry run: nothing was uploaded. Add --push to upload to {arguments.repo_id}.")
+@app.command()
+def publish(
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A checkpoint's folder, or the name of an included checkpoint.")
+    ],
+    repo_id: Annotated[str, typer.Argument(metavar="user/name", help="The repository on the Hub.")],
+    staging: Annotated[
+        Path | None,
+        typer.Option(
+            "--stage", metavar="DIR", help="Prepare the repository in this folder. [dim]\\[default: NAME-staged][/]"
+        ),
+    ] = None,
+    upload: Annotated[
+        bool, typer.Option("--push", help="Upload it, with the token from `hf auth login` or HF_TOKEN.")
+    ] = False,
+    private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="BRANCH", help="Commit to this branch instead of main.")
+    ] = None,
+    create_pr: Annotated[
+        bool, typer.Option("--create-pr", help="Open a pull request instead of changing a branch.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Wait this long for a response.")
+    ] = TIMEOUT,
+):
+    """Publish a checkpoint on the Hugging Face Hub.
+
+    Prepares a checkpoint's folder as a repository and lists its files; --push
+    uploads it. The card is the folder's README.md, which you may edit; without
+    one, it is made from the records.
+
+    [dim]$[/] vaswani publish FOLDER user/name
+    [dim]$[/] vaswani publish FOLDER user/name --push
+    """
+    if revision and create_pr:
+        raise typer.BadParameter("--revision and --create-pr exclude each other.")
+    with quiet():
+        check_repo_id(repo_id)
+        path = Path(folder)
+        if not path.is_dir():
+            path = next((about.path for about in catalogue.included() if about.name == folder), path)
+        out = staging or Path(f"{repo_id.partition('/')[2]}{STAGED}")
+        notes = stage(path, repo_id, out)
+        show(out)
+        for note in notes:
+            print(note)
+        if upload:
+            print(push(out, repo_id, private, revision, create_pr, timeout))
+        else:
+            print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}.")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vaswani_transformer import VaswaniForConditionalGeneration
-from vaswani_transformer.system.files import whole_folder, write_json
+from vaswani_transformer.system.files import atomic_folder, write_json
 
 from ..converted import Converted
 from ..files.folders import check_new
@@ -27,7 +27,7 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         "checks": [check.to_dict() for check in checks],
         "tokenizer": converted.tokenizer is not None,
     }
-    with whole_folder(out) as folder:
+    with atomic_folder(out) as folder:
         model.save_pretrained(folder)
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.cards import HUB_ID
-from vaswani_transformer.system.files import whole_folder
+from vaswani_transformer.system.files import atomic_folder
 
 from ..files.text import one_line, read_json_object, read_text
 from ..options import ConversionError, shown
@@ -74,7 +74,7 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
     card = card.replace(HUB_ID, repo_id)
     notes = check_card(card)
     results, unlisted = eval_result_files(folder)
-    with whole_folder(out) as repository:
+    with atomic_folder(out) as repository:
         for path in files:
             target = repository / path.relative_to(folder)
             target.parent.mkdir(exist_ok=True)

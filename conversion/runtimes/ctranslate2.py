@@ -24,11 +24,12 @@ Token probabilities, greedy search, and beam search with length_penalty=0 equal 
 As in our search, padding is never generated: its bias is so low that its probability is 0.
 """
 
-import argparse
 from pathlib import Path
+from typing import Annotated, Literal
 
 import ctranslate2
 import torch
+import typer
 from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from transformers import PreTrainedTokenizerBase
 
@@ -51,14 +52,12 @@ tokenizer.convert_tokens_to_string(result.hypotheses[0])
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--quantization", choices=ACCEPTED_MODEL_TYPES, default="float32", help="default: float32")
-    parser.add_argument(
-        "--positions", type=int, default=2048, metavar="N", help="maximum length of a text, in tokens (default: 2048)"
-    )
-
-
-def export(checkpoint: str, out: Path, quantization: str = "float32", positions: int = 2048):
+def export(
+    checkpoint: str,
+    out: Path,
+    quantization: Annotated[Literal[*ACCEPTED_MODEL_TYPES], typer.Option(help="Type of the weights.")] = "float32",
+    positions: Annotated[int, typer.Option(metavar="N", help="Maximum length of a text, in tokens.")] = 2048,
+):
     """Writes the folder `out` after comparing CTranslate2's log-probabilities with ours.
 
     Raises:

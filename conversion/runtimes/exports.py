@@ -11,9 +11,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.catalogue import resolve, split_revision
-from vaswani_transformer.hub import look_on_hub
+from vaswani_transformer.hub import check_on_hub
 from vaswani_transformer.loading import config_problem
-from vaswani_transformer.system.files import whole_folder
+from vaswani_transformer.system.files import atomic_folder
 
 from ..files.folders import check_new
 from ..files.text import one_line, read_json_object, read_text
@@ -84,7 +84,7 @@ def checkpoint_folder(checkpoint: str) -> Path:
     """
     try:
         source = resolve(str(checkpoint))
-        look_on_hub(source)
+        check_on_hub(source)
         name, revision = split_revision(source)
         return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
@@ -104,7 +104,7 @@ def exported_folder(
         ConversionError: `out` exists and is not an empty folder.
     """
     check_new(out)
-    with whole_folder(out) as folder:
+    with atomic_folder(out) as folder:
         yield folder
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)

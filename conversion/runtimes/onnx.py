@@ -32,7 +32,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.remote_code import NAMES_OF_CODE
+from vaswani_transformer.remote_code import CODE_FIELDS
 from vaswani_transformer.system.files import read_json, write_json
 
 from ..options import ConversionError, Options
@@ -72,7 +72,7 @@ def export(checkpoint: str, out: Path):
     with exported_folder(out, checkpoint, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
         write_graphs(model, folder)
         settings = model.config.to_diff_dict()
-        for name in NAMES_OF_CODE:  # the code is not in this folder
+        for name in CODE_FIELDS:  # the code is not in this folder
             settings.pop(name, None)
         write_json(folder / "config.json", settings)
         model.generation_config.save_pretrained(folder)

@@ -14,8 +14,10 @@ transformers also converts SentencePiece models, but not exactly, and not with a
 tokenizers built here with the original tools.
 """
 
-import argparse
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from .byte_pairs import subword_nmt
 from .sentencepiece import sentencepiece
@@ -26,10 +28,13 @@ from .words import characters, separator_mark, words
 
 __all__ = [
     "SPACE",
+    "Codes",
+    "CodesOfSides",
     "ConvertedTokenizer",
     "MosesSettings",
+    "SentencePieceModel",
+    "SentencePieceModels",
     "Vocabulary",
-    "add_segmentation_files",
     "characters",
     "choose",
     "sentencepiece",
@@ -40,13 +45,14 @@ __all__ = [
 ]
 
 
-def add_segmentation_files(parser: argparse.ArgumentParser, each_side: bool = False):
-    """Adds options for segmentation files; with `each_side`, one file or two (source and target)."""
-    many, sides = ({"nargs": "+"}, " of source and target, or one for both") if each_side else ({}, "")
-    for name, what in (("--codes", "byte-pair codes, of subword-nmt or fastBPE"), ("--spm", "SentencePiece model")):
-        parser.add_argument(
-            name, type=Path, metavar="FILE", help=f"{what}{sides}, if not beside the checkpoint", **many
-        )
+# Options of converters for segmentation files: one file, or one or two (of source and target).
+CODES = "Byte-pair codes, of subword-nmt or fastBPE{}, if not beside the checkpoint."
+SPM = "SentencePiece model{}, if not beside the checkpoint."
+SIDES = " of source and target, or one for both"
+Codes = Annotated[Path | None, typer.Option(metavar="FILE", help=CODES.format(""))]
+SentencePieceModel = Annotated[Path | None, typer.Option(metavar="FILE", help=SPM.format(""))]
+CodesOfSides = Annotated[list[Path] | None, typer.Option(metavar="FILE...", help=CODES.format(SIDES))]
+SentencePieceModels = Annotated[list[Path] | None, typer.Option(metavar="FILE...", help=SPM.format(SIDES))]
 
 
 def choose(

@@ -9,9 +9,9 @@ Each module begins with its tables:
 
 Then its functions follow:
 
-    add_arguments(parser)                       adds its command-line options, if any
     convert(source, unsafe=False, **options)    converts the checkpoint at `source`, a file or folder, to a `Converted`;
-                                                `unsafe` allows pickles that run code
+                                                `unsafe` allows pickles that run code; the further parameters, with
+                                                their annotations, are options of the command line
     compare_live(source, converted, model)      compares with the original, if it can run here
 
 `convert` raises ConversionError if a file is damaged or of another model or toolkit, or if options are unsupported (the

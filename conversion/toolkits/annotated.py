@@ -14,6 +14,7 @@ Sizes, shared matrices and positions are recognised from the tensors.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
@@ -81,11 +82,11 @@ DEFAULTS = {
 }
 POSITIONS = ("src_embed.1.weight", "tgt_embed.1.weight")
 
-add_arguments = bare_state_dict.add_arguments
+HELP = f"{__doc__}{bare_state_dict.FILES}"
 
 
-def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """Converts a state dict, or the one in a folder. `given` are the options of `add_arguments`."""
+def convert(source: Path, unsafe: bool = False, **given: Unpack[bare_state_dict.Given]) -> Converted:
+    """Converts a state dict, or the one in a folder."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "Annotated Transformer", DEFAULTS, **given)
     tensors = bare_state_dict.load_state_dict(path, unsafe)

@@ -4,12 +4,12 @@ Each converter lists the fields of description.json. Command-line options overri
 `config` and `ids` of a `reference.json` in the same folder, then from the toolkit's defaults.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import torch
+import typer
 
 from vaswani_transformer import VaswaniConfig
 
@@ -46,6 +46,18 @@ IDS = Fields(
 )
 
 
+class Given(TypedDict, total=False):
+    """The options of the converters, which override description.json."""
+
+    heads: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of attention heads, which a state dict does not record.")
+    ]
+    pad_id: Annotated[int | None, typer.Option(metavar="N", help="Id of the pad token.")]
+    eos_id: Annotated[int | None, typer.Option(metavar="N", help="Id of the eos token.")]
+    bos_id: Annotated[int | None, typer.Option(metavar="N", help="Id of the bos token.")]
+    decoder_start_id: Annotated[int | None, typer.Option(metavar="N", help="Id of the decoder's start token.")]
+
+
 def find(source: Path) -> Path:
     return checkpoint_in(source, "*.pt", "*.pth", "*.bin", "*.ckpt", "*.safetensors")
 
@@ -72,16 +84,6 @@ def load_state_dict(path: Path, unsafe: bool = False) -> dict[str, torch.Tensor]
     while prefix := next((p for p in PREFIXES if all(name.startswith(p) for name in tensors)), None):
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors
-
-
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.epilog = f"{parser.epilog or ''}{FILES}"
-    parser.add_argument(
-        "--heads", type=int, metavar="N", help="number of attention heads, which a state dict does not record"
-    )
-    for role in ROLES:
-        name = role.replace("_", "-")
-        parser.add_argument(f"--{name}-id", type=int, metavar="N", help=f"id of the {name} token")
 
 
 def describe(folder: Path, toolkit: str, defaults: Mapping[str, Any], **given) -> Options:

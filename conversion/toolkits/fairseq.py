@@ -3,12 +3,12 @@
 Its search ranks by log P / length^lenpen and stops once as many hypotheses as beams have ended.
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 
 from vaswani_transformer import VaswaniConfig
 
@@ -17,7 +17,7 @@ from ..files.fairseq import FairseqCheckpoint, flat, load_checkpoint
 from ..files.folders import checkpoint_in
 from ..mapping import Table, matrices
 from ..options import NORM_FIRST, NOT, Fields, Options, sharing, shown
-from ..segmentation import add_segmentation_files
+from ..segmentation import Codes, SentencePieceModel
 from ..segmentation.fairseq import read_vocabularies, tokenizer
 from .fairseq_layers import layers
 
@@ -101,21 +101,17 @@ MUST_BE_OFF = (
 )  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    add_segmentation_files(parser)
-    parser.add_argument("--moses", action="store_true", help="the model was trained on text tokenized by Moses")
-    parser.add_argument(
-        "--languages",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        help="such as de en, if the checkpoint does not record them correctly",
-    )
-
-
 def convert(
-    source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None, moses: bool = False,
-    languages: Sequence[str] | None = None,
-) -> Converted:  # fmt: skip
+    source: Path,
+    unsafe: bool = False,
+    codes: Codes = None,
+    spm: SentencePieceModel = None,
+    moses: Annotated[bool, typer.Option("--moses", help="The model was trained on text tokenized by Moses.")] = False,
+    languages: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="SOURCE TARGET", help="Such as de en, if the checkpoint does not record them correctly."),
+    ] = None,
+) -> Converted:
     """Converts a checkpoint, or the one in a folder, with `dict.*.txt` and segmentation files beside it."""
     path = checkpoint_in(source, "*.pt", names=("checkpoint_best.pt", "checkpoint_last.pt", "model.pt"))
     checkpoint = load_checkpoint(path, unsafe)

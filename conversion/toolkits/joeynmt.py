@@ -3,12 +3,12 @@
 Only the configuration describes the model; its defaults depend on the version of JoeyNMT.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniConfig
@@ -27,7 +27,7 @@ from ..files.joeynmt import (
 from ..mapping import Table, matrices
 from ..options import ConversionError, Fields, Options, refuse_if_different, sharing, shown
 from ..positions import stored
-from ..segmentation import add_segmentation_files
+from ..segmentation import Codes, SentencePieceModel
 from ..segmentation.joeynmt import Texts, tokenizer
 
 
@@ -89,13 +89,15 @@ MUST_BE_OFF = ("ctc", "ctc_weight", "subsample", "in_channels", "conv_kernel_siz
 PLACES = ("", "data.", "data.special_symbols.", "model.", "model.encoder.", "model.decoder.")
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--config", type=Path, metavar="FILE.yaml", help="default: config.yaml beside the checkpoint")
-    add_segmentation_files(parser)
-
-
 def convert(
-    source: Path, unsafe: bool = False, config: Path | None = None, codes: Path | None = None, spm: Path | None = None
+    source: Path,
+    unsafe: bool = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="Default: config.yaml beside the checkpoint."),
+    ] = None,
+    codes: Codes = None,
+    spm: SentencePieceModel = None,
 ) -> Converted:
     """Converts a checkpoint, or the one in a folder. `config` is the path of config.yaml, if it is elsewhere."""
     names = ("best.ckpt", "avg_best.ckpt", "latest.ckpt")

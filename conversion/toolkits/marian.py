@@ -11,11 +11,11 @@ SentencePiece vocabularies segment texts. For lists of pieces, the segmentation 
 and `target.spm` or `.bpe`, as OPUS-MT names them.
 """
 
-import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
+import typer
 from transformers import GenerationConfig
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
@@ -26,7 +26,7 @@ from ..mapping import Table, matrices, shared
 from ..options import NOT, Fields, Options, shown
 from ..parity import marian as parity
 from ..parity.scores import Parity
-from ..segmentation import add_segmentation_files
+from ..segmentation import CodesOfSides, SentencePieceModels
 from ..segmentation.marian import tokenizer
 
 
@@ -113,22 +113,6 @@ STEPS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument(
-        "--vocabs",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="source and target vocabulary, if not named in decoder.yml",
-    )
-    add_segmentation_files(parser, each_side=True)
-    parser.add_argument(
-        "--gelu",
-        choices=GELU,
-        help="how gelu is computed, if the version is ambiguous: sigmoid until 1.11, exact since 1.12.42",
-    )
-
-
 @dataclass
 class ConvertedMarian(Converted):
     """A converted model with the files that Marian needs to run it."""
@@ -138,9 +122,21 @@ class ConvertedMarian(Converted):
 
 
 def convert(
-    source: Path, unsafe: bool = False, vocabs: Sequence[Path] | None = None, gelu: str | None = None,
-    spm: Sequence[Path] | None = None, codes: Sequence[Path] | None = None,
-) -> ConvertedMarian:  # fmt: skip
+    source: Path,
+    unsafe: bool = False,
+    vocabs: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE...", help="Source and target vocabulary, if not named in decoder.yml."),
+    ] = None,
+    gelu: Annotated[
+        Literal[*GELU] | None,
+        typer.Option(
+            help="How gelu is computed, if the version is ambiguous: sigmoid until 1.11, exact since 1.12.42."
+        ),
+    ] = None,
+    spm: SentencePieceModels = None,
+    codes: CodesOfSides = None,
+) -> ConvertedMarian:
     """Converts a model.npz, or the one in a folder. `unsafe` has no effect: these files contain no code."""
     files = MarianFiles.from_path(source, vocabs)
     config = read_config(files, gelu)

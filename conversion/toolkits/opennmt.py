@@ -30,7 +30,7 @@ from ..files.opennmt import (
 from ..mapping import Table
 from ..options import Fields, Options, sharing, shown
 from ..positions import stored
-from ..segmentation import add_segmentation_files
+from ..segmentation import Codes, SentencePieceModel
 from ..segmentation.opennmt import tokenizer, transforms
 
 
@@ -100,10 +100,8 @@ MUST_BE_OFF = (
     "lora_layers", "lora_embedding", "quant_layers", "src_feats", "feat_vocab_sizes",
 )  # fmt: skip
 
-add_arguments = add_segmentation_files
 
-
-def convert(source: Path, unsafe: bool = False, codes: Path | None = None, spm: Path | None = None) -> Converted:
+def convert(source: Path, unsafe: bool = False, codes: Codes = None, spm: SentencePieceModel = None) -> Converted:
     """Converts a checkpoint, or the one in a folder. Recorded subword models are used if they are beside it."""
     path = checkpoint_in(source, "*.pt", newest=step_number)
     saved = load_checkpoint(path, unsafe)

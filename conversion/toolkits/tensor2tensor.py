@@ -5,12 +5,11 @@ The variables may also be in a `variables.npz`, written with `reader = tf.train.
 `numpy.savez("variables.npz", **{name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()})`.
 """
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import typer
 
 from vaswani_transformer.model.generation_vaswani import paper_generation_config
 
@@ -105,28 +104,28 @@ MUST_BE_OFF = (
 )  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--hparams", type=Path, metavar="FILE", help="hparams.json, if not beside the checkpoint")
-    parser.add_argument(
-        "--target-space-id",
-        type=int,
-        metavar="N",
-        help="the target space of the problem that the model was trained for (default: the one in hparams.json, else "
-        "0, which late versions give to all problems; early ones number the target languages)",
-    )
-    parser.add_argument(
-        "--vocab",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="the vocabulary, or those of source and target (default: vocab.*.subwords beside the checkpoint)",
-    )
-
-
 def convert(
-    source: Path, unsafe: bool = False, hparams: Path | None = None, target_space_id: int | None = None,
-    vocab: Sequence[Path] | None = None,
-) -> Converted:  # fmt: skip
+    source: Path,
+    unsafe: bool = False,
+    hparams: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="hparams.json, if not beside the checkpoint.")
+    ] = None,
+    target_space_id: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Target space of the problem that the model was trained for; early versions number the target "
+            "languages, late ones give 0 to all problems. Default: the one in hparams.json, else 0.",
+        ),
+    ] = None,
+    vocab: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE...",
+            help="The vocabulary, or those of source and target. Default: `vocab.*.subwords` beside the checkpoint.",
+        ),
+    ] = None,
+) -> Converted:
     """Converts a checkpoint (`model.ckpt-N` or its `.index`), a `variables.npz`, or the one in a folder.
 
     `unsafe` has no effect: these files contain no code.

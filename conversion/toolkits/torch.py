@@ -20,12 +20,12 @@ nn.Transformer and torchtext".
 Sizes, biases, final norms and positions (if their table is stored) are recognised from the tensors.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Unpack
 
 import torch
+import typer
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
@@ -104,16 +104,22 @@ POSITIONS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    bare_state_dict.add_arguments(parser)
-    parser.add_argument("--norm-first", action="store_true", default=None, help="the model has norm_first=True")
-    parser.add_argument("--activation", choices=ACTIVATIONS, help="default: relu")
-    parser.add_argument("--layer-norm-eps", type=float, metavar="EPS", help="default: 1e-5")
-    parser.add_argument("--positions", choices=POSITIONS, help="kind of positions, if their table is not stored")
+HELP = f"{__doc__}{bare_state_dict.FILES}"
 
 
-def convert(source: Path, unsafe: bool = False, **given) -> Converted:
-    """Converts a state dict, or the one in a folder. `given` are the options of `add_arguments`."""
+class Given(bare_state_dict.Given, total=False):
+    """The options of this converter, which override description.json."""
+
+    norm_first: Annotated[bool | None, typer.Option("--norm-first", help="The model has norm_first=True.")]
+    activation: Annotated[Literal[*ACTIVATIONS] | None, typer.Option(help="Default: relu.")]
+    layer_norm_eps: Annotated[float | None, typer.Option(metavar="EPS", help="Default: 1e-5.")]
+    positions: Annotated[
+        Literal[*POSITIONS] | None, typer.Option(help="Kind of positions, if their table is not stored.")
+    ]
+
+
+def convert(source: Path, unsafe: bool = False, **given: Unpack[Given]) -> Converted:
+    """Converts a state dict, or the one in a folder."""
     path = bare_state_dict.find(source)
     options = bare_state_dict.describe(path.parent, "torch.nn.Transformer", DEFAULTS, **given)
     tensors = canonical(bare_state_dict.load_state_dict(path, unsafe), part_names(options))

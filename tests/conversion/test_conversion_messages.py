@@ -9,7 +9,7 @@ from conversion.__main__ import main
 
 
 ERRORS = [
-    ("opennmt absent.pt out", "vaswani convert opennmt: error: No such file or folder: absent.pt."),
+    ("opennmt absent.pt out", "error: No such file or folder: absent.pt."),
     ("opennmt empty out", "No checkpoint in empty. Expected *.pt."),
     ("opennmt nothing.pt out", "nothing.pt is empty."),
     ("opennmt text.pt out", "text.pt is damaged or was not written by torch.save."),
@@ -22,9 +22,9 @@ ERRORS = [
         "The number of attention heads is not recorded. Pass it with --heads, for",
     ),
     ("fsmt nope out", "nope is neither a folder nor a repository id such as"),
-    ("to-onnx nope out", "vaswani convert to-onnx: error: There is no checkpoint called 'nope'."),
+    ("to-onnx nope out", "error: There is no checkpoint called 'nope'."),
     ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
-    ("publish full name", "vaswani publish: error: Invalid repository name: 'name'. It must be user/name, for example"),
+    ("publish full name", "error: Invalid repository name: 'name'. It must be user/name, for example"),
     ("publish nope ada/x", "No folder or included checkpoint called 'nope'."),
     (
         "publish empty ada/x",
@@ -33,9 +33,9 @@ ERRORS = [
     ("publish empty ada/x", "model.safetensors is missing; model.save_pretrained(FOLDER) writes it"),
 ]
 USAGE = [
-    ("to-marian a b --quantise", "usage: vaswani convert to-marian", "unknown options: --quantise"),
-    ("fairsec a b", "usage: vaswani convert", "unknown toolkit or command: 'fairsec'; did you mean fairseq?"),
-    ("publish", "usage: vaswani publish", "FOLDER, user/name"),
+    ("to-marian a b --quantise", "Usage: vaswani convert to-marian", "No such option: --quantise"),
+    ("fairsec a b", "Usage: vaswani convert", "No such command 'fairsec'. Did you mean 'fairseq'?"),
+    ("publish", "Usage: vaswani convert publish", "Missing argument 'FOLDER'"),
 ]
 
 
@@ -48,6 +48,7 @@ def run(tmp_path, monkeypatch, capsys):
     (tmp_path / "text.pt").write_text("hello world", encoding="utf-8")
     torch.save({"weight": torch.zeros(2)}, tmp_path / "state.pt")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")  # messages in frames keep their words together
 
     def command(line: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as end:
@@ -61,7 +62,7 @@ def run(tmp_path, monkeypatch, capsys):
 def test_errors_are_a_sentence_without_usage(run, line, message):
     status, error = run(line)
     assert message in error
-    assert status == 1 and "usage:" not in error
+    assert status == 1 and "Usage:" not in error
 
 
 @pytest.mark.parametrize("line, usage, message", USAGE, ids=str)

@@ -8,7 +8,17 @@ import pytest
 
 ROOM = Path(__file__).parents[2] / "conversion"
 # Lowest first; conversion/__init__.py describes each level.
-FLOORS = ["options", "mapping positions", "files", "segmentation", "parity", "converted", "hub", "toolkits", "runtimes"]
+FLOORS = [
+    "options",
+    "messages mapping positions",
+    "files",
+    "segmentation",
+    "parity",
+    "converted",
+    "hub",
+    "toolkits",
+    "runtimes",
+]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
 MODULES = sorted(path for path in ROOM.rglob("*.py") if path.parent != ROOM or path.stem in FLOOR)
 

@@ -290,7 +290,7 @@ def test_cost_takes_hours_only_where_this_machine_is_like_the_one_that_trained(
     (tmp_path / "training.json").write_text(json.dumps({"recipe": recipe, **facts}))
     VaswaniConfig.from_preset("tiny", vocab_size=50).save_pretrained(tmp_path)
     monkeypatch.setattr(cost, "checkpoint_path", lambda name: tmp_path)
-    monkeypatch.setattr(cost, "processor", lambda: "this")
+    monkeypatch.setattr(cost, "cpu_name", lambda: "this")
     monkeypatch.setattr(cost, "capacity", {"float32": 1e9, "bfloat16": bfloat16}.get)
     monkeypatch.setattr(cost, "PAPER_RUNS", {})
     monkeypatch.setattr(cost, "CHECKPOINTS", ["mini-en-de"])

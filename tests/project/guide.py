@@ -30,12 +30,12 @@ BLOCK = re.compile(r"```(console|python)\n(.*?)```\n", re.DOTALL)
 @contextlib.contextmanager
 def models_kept() -> Iterator[None]:
     """The commands in this process load each model once."""
-    load = commands.translate.load_pipeline
-    commands.translate.load_pipeline = functools.cache(load)
+    load = commands.models.load_pipeline
+    commands.models.load_pipeline = functools.cache(load)
     try:
         yield
     finally:
-        commands.translate.load_pipeline = load
+        commands.models.load_pipeline = load
 
 
 def run(command: str) -> str:

@@ -12,6 +12,7 @@ def run(monkeypatch, capsys):
 
     def call(module, *arguments):
         monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "400")  # messages in frames keep their words together
         status = 0
         try:
             module.main()

@@ -26,7 +26,7 @@ def test_lines_of_every_compression(tmp_path):
         list(files.read_lines(tmp_path / "absent"))
 
 
-@pytest.mark.parametrize("whole", [files.whole_file, files.whole_folder])
+@pytest.mark.parametrize("whole", [files.atomic_file, files.atomic_folder])
 def test_whole_or_not_at_all(tmp_path, whole):
     target = tmp_path / "name.v1"
 
@@ -59,12 +59,12 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monke
     original = os.replace
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    with files.whole_file(tmp_path / "file") as partial:
+    with files.atomic_file(tmp_path / "file") as partial:
         partial.write_text("text")
     folder = str(tmp_path)
     assert events == [("sync", f"{folder}/file.partial"), ("rename", f"{folder}/file"), ("sync", folder)]
     events.clear()
-    with files.whole_folder(tmp_path / "folder") as partial:
+    with files.atomic_folder(tmp_path / "folder") as partial:
         (partial / "inside").write_text("text")
     synced = [("sync", f"{folder}/folder.partial/inside"), ("sync", f"{folder}/folder.partial")]
     assert events == [*synced, ("rename", f"{folder}/folder"), ("sync", folder)]

@@ -282,7 +282,7 @@ def test_release_names_what_is_not_there(run, tmp_path):
     assert status == 1 and "training.json" in err
 
 
-@pytest.mark.parametrize("name", [about.name for about in catalogue.shipped()])
+@pytest.mark.parametrize("name", [about.name for about in catalogue.included()])
 def test_the_card_of_an_included_checkpoint_is_made_from_its_facts(tmp_path, name):
     folder, facts = Path(catalogue.checkpoint_path(name)), Path(__file__).parents[2] / "model_cards" / name
     if not (facts.is_dir() and (folder / "model.safetensors").is_file()):

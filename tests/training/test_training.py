@@ -27,7 +27,7 @@ from training.recipe import load_recipe
 from training.report import Report
 from training.result import earlier_runs
 from training.run import Run
-from vaswani_transformer.system.cpu import cost_of_bfloat16
+from vaswani_transformer.system.cpu import bfloat16_slowdown
 
 
 PROGRESS = ("step", "epoch", "batch", "losses", "seconds")
@@ -327,7 +327,7 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
 def test_who_trains_in_bfloat16_where_it_is_slow_is_told(
     toy, cache, tmp_path, monkeypatch, capsys, precision, cost, said
 ):
-    monkeypatch.setattr("training.run.cost_of_bfloat16", lambda: cost)
+    monkeypatch.setattr("training.run.bfloat16_slowdown", lambda: cost)
     run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
     output = capsys.readouterr().out
     assert (
@@ -339,7 +339,7 @@ def test_bfloat16_costs_its_fastest_product_over_that_of_float32(monkeypatch):
     """By a clock on which products in bfloat16, which come first, take 9 and 4 seconds, those in float32 1 and 2."""
     clock = iter([0, 9, 10, 14, 20, 21, 30, 32])
     monkeypatch.setattr("vaswani_transformer.system.cpu.perf_counter", lambda: next(clock))
-    assert cost_of_bfloat16(times=2) == 4
+    assert bfloat16_slowdown(times=2) == 4
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 
-from vaswani_transformer.learn_bpe import SMALLEST_VOCAB_SIZE, learn_tokenizer
+from vaswani_transformer.learn_bpe import MIN_VOCAB_SIZE, learn_tokenizer
 
 
 pytestmark = pytest.mark.quick
@@ -118,7 +118,7 @@ def test_any_text_comes_back(both, text):
 
 def test_every_byte_is_a_token():
     """So that nothing can be unknown, whatever the texts were: here they hold five letters."""
-    tokenizer = learn_tokenizer(["aaabbbccc ddeee"], SMALLEST_VOCAB_SIZE)
+    tokenizer = learn_tokenizer(["aaabbbccc ddeee"], MIN_VOCAB_SIZE)
     assert tokenizer.unk_token is None and tokenizer.backend_tokenizer.model.unk_token is None
     text = "".join(map(chr, range(256))) + "\u0800\U00010000"
     ids = tokenizer(text).input_ids
@@ -152,7 +152,7 @@ def test_special_tokens(both):
         assert tokenizer.bos_token is None and tokenizer.unk_token is None
 
 
-@pytest.mark.parametrize("size", [SMALLEST_VOCAB_SIZE, SMALLEST_VOCAB_SIZE + 1, 301, 400])
+@pytest.mark.parametrize("size", [MIN_VOCAB_SIZE, MIN_VOCAB_SIZE + 1, 301, 400])
 def test_chosen_size(size):
     tokenizer = learn_tokenizer(LINES, size)
     assert len(tokenizer) == tokenizer.vocab_size == size
@@ -160,7 +160,7 @@ def test_chosen_size(size):
 
 
 def test_too_small_is_refused():
-    with pytest.raises(ValueError, match=f"257.*at least {SMALLEST_VOCAB_SIZE}"):
+    with pytest.raises(ValueError, match=f"257.*at least {MIN_VOCAB_SIZE}"):
         learn_tokenizer(LINES, 257)
 
 

@@ -112,7 +112,7 @@ def code_in(folder: Path) -> list[str]:
 
 def names_of_code(folder: Path) -> dict[str, dict]:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return {name: config[name] for name in remote_code.NAMES_OF_CODE if name in config}
+    return {name: config[name] for name in remote_code.CODE_FIELDS if name in config}
 
 
 def test_a_saved_model_carries_its_own_code_only(facts):

@@ -1,4 +1,4 @@
-"""The `vaswani` command: a file for each verb.
+"""The `vaswani` command: one file for each verb.
 
 torch and transformers take seconds to import, so they are imported in the functions that need them.
 """
@@ -8,21 +8,15 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import attention, checkpoints, corpus, explore, info, rooms, serve, translate
+from ..system.command_line import make_app
+from . import attention, checkpoints, corpus, explore, info, programs, serve, translate
 
 
-app = typer.Typer(
-    name="vaswani",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = make_app(name="vaswani", cls=programs.Verbs, no_args_is_help=True)
 
 
-def print_version(wanted: bool):
-    if wanted:
+def print_version(is_wanted: bool):
+    if is_wanted:
         print(f"vaswani-transformer {__version__}")
         raise typer.Exit
 
@@ -43,8 +37,7 @@ app.command()(info.info)
 app.command()(serve.serve)
 app.command()(explore.explore)
 app.command()(attention.attention)
-for verb in rooms.VERBS:
-    rooms.add_command(app, verb)
+programs.add_programs(app)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""`vaswani checkpoints`: what ships with the package."""
+"""`vaswani checkpoints`: the checkpoints that are included in the package."""
 
 import json
 from typing import Annotated
@@ -11,32 +11,32 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import catalogue
-from . import console
+from ..system import console
 
 
 def checkpoints(
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything about them as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all facts about them as JSON.")] = False,
 ):
-    """List the checkpoints that ship with this package, with their scores and licences."""
+    """List the included checkpoints with their scores and licences."""
     listed = catalogue.known()
     if as_json:
         print(json.dumps([about.to_dict() for about in listed], indent=2, ensure_ascii=False))
         return
     if not listed:
-        print("No checkpoint ships with this version.")
+        print("This version includes no checkpoints.")
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=False, show_lines=True)
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
     for about in listed:
-        # What a user must know before taking the weights comes first.
+        # First, what a user must know before using the weights.
         notice = [Text(about.notice, style="bold yellow")] if about.notice else []
         table.add_row(about.name, Group(*notice, facts_grid(about)))
     console.out.print(table)
 
 
 def facts_grid(about: catalogue.Checkpoint) -> Table:
-    """Two columns: the name of each fact, and the fact."""
+    """Returns a grid with a row for each fact: its name and its value."""
     scores: dict[str, list[str]] = {}
     for score in about.scores:
         scores.setdefault(score["dataset"], []).append(f"{score['value']:.1f} {score['metric']}")

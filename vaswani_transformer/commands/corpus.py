@@ -12,85 +12,79 @@ from typing import Annotated, Any
 
 import typer
 
-from ..system.files import whole_file
+from ..system.command_line import count, number, option_groups
+from ..system.console import errors_as_messages
+from ..system.files import atomic_file
 from ..system.memory import return_unused_memory
-from . import options
-from .console import Failure, failures_are_messages
-from .rooms import install_command
-from .translate import choose, load_pipeline
+from . import models, options
 
 
-PLAN, WHOLE = "plan.json", "translations.txt"
+PLAN, TRANSLATIONS = "plan.json", "translations.txt"
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="UTF-8 files to translate line by line.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt.")
+]
+Workers = Annotated[
+    int, typer.Option("--workers", parser=count, metavar="N", help="Workers, each with its own copy of the model.")
+]
+CPUs = Annotated[
+    int | None,
+    typer.Option(
+        "--cpus",
+        parser=count,
+        metavar="N",
+        help="CPU cores of each worker. [dim]\\[default: this machine's, divided among the workers][/]",
+    ),
+]
+GPUs = Annotated[float, typer.Option("--gpus", parser=number, metavar="N", help="GPUs of each worker.")]
+Lines = Annotated[int, typer.Option("--lines", parser=count, metavar="N", help="Lines in each shard.")]
+Confidence = Annotated[
+    bool,
+    typer.Option("--confidence", help="Record with each translation the expected share of correct words."),
+]
 
 
+@option_groups
 def corpus(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="UTF-8 files to translate line by line.")],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt."),
-    ],
-    checkpoint: options.Checkpoint = None,
-    source_language: options.From = None,
-    to: options.To = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", parser=options.whole_number, metavar="N", help="Workers, each with a model of its own."
-        ),
-    ] = 1,
-    cpus: Annotated[
-        int | None,
-        typer.Option(
-            "--cpus", parser=options.whole_number, metavar="N",
-            help="CPU cores of each worker. [dim]\\[default: this machine's, divided among the workers][/]",
-        ),
-    ] = None,
-    gpus: Annotated[
-        float, typer.Option("--gpus", parser=options.number, metavar="N", help="GPUs of each worker.")
-    ] = 0,
-    lines: Annotated[
-        int, typer.Option("--lines", parser=options.whole_number, metavar="N", help="Lines in each shard.")
-    ] = 2000,
+    *,
+    files: Files,
+    output: Output,
+    choice: options.ModelChoice,
+    workers: Workers = 1,
+    cpus: CPUs = None,
+    gpus: GPUs = 0,
+    lines: Lines = 2000,
     beams: options.Beams = None,
     dtype: options.DType = "auto",
-    confidence: Annotated[
-        bool, typer.Option("--confidence", help="Write with each translation how likely it is right, from 0 to 1.")
-    ] = False,
-):  # fmt: skip
+    confidence: Confidence = False,
+):
     """Translate a corpus of any size, on one machine or many, with Ray Data.
 
-    The lines are cut into shards. Each worker holds a model and translates one shard after the other. A shard's file is
-    written completely or not at all: after a crash, rerun the command, and it translates only the missing shards. On a
-    cluster (RAY_ADDRESS, or `ray job submit`), use paths that all machines see.
+    The lines are cut into shards, and each worker translates one after the other.
+    A shard's file is written completely or not at all: after a crash, rerun the
+    command, and it translates only the missing shards. On a cluster (RAY_ADDRESS,
+    or `ray job submit`), use paths that all machines see.
 
     [dim]$[/] vaswani corpus corpus.en --output translated --to de
     """
+    import ray.data  # noqa: F401  first, so that a missing package is reported before any work
+
     cpus = cpus or max(1, (os.cpu_count() or 1) // workers)
-    with failures_are_messages():
-        try:
-            import ray.data  # noqa: F401
-        except ImportError as error:
-            raise Failure(
-                f"vaswani corpus needs {error.name}, which is not installed: {install_command('ray')}"
-            ) from error
-        source = choose(checkpoint, source_language, to)
+    with errors_as_messages(OSError, ValueError):
+        source = models.choose(choice)
         settings: dict[str, Any] = {"num_beams": beams} if beams else {}
         settings |= {"return_confidence": True} if confidence else {}
-        asked = {"checkpoint": Path(source).name, "dtype": dtype, **settings}
+        request = {"checkpoint": Path(source).name, "dtype": dtype, **settings}
         model = source, "cuda" if gpus else "cpu", dtype, cpus
-        try:
-            work = Corpus(output, files, lines, asked)
-            translate(work, model, settings, workers, cpus, gpus)
-            print(f"{work.put_together()} holds the translations of {sum(s.lines for s in work.shards):,} lines.")
-        except OSError as error:
-            raise Failure(f"{error.filename}: {error.strerror}." if error.filename else str(error)) from error
-        except ValueError as error:
-            raise Failure(str(error)) from error
+        job = Corpus(output, files, lines, request)
+        translate(job, model, settings, workers, cpus, gpus)
+        print(f"{job.join()} holds the translations of {sum(shard.lines for shard in job.shards):,} lines.")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Lines of a file that are translated together; `line` is the first of them, counted from 1 over all files."""
+    """Lines of a file that are translated together; `line` is the first one's number, from 1, over all files."""
 
     number: int
     file: str
@@ -102,7 +96,7 @@ class Shard:
         return Path(folder) / f"shard-{self.number:06}.jsonl"
 
     def texts(self) -> list[str]:
-        """The lines without their ends; a byte order mark at the start of the file is dropped."""
+        """Reads the lines, without their ends and without a byte order mark at the start of the file."""
         with open(self.file, "rb") as file:
             file.seek(self.begin)
             lines = [file.readline() for _ in range(self.lines)]
@@ -112,11 +106,11 @@ class Shard:
 
 
 def plan(files: Sequence[Path], lines: int) -> list[Shard]:
-    """The shards of files, `lines` in each but the last of a file. Lines end with a line feed.
+    """Cuts files into shards of `lines` lines; the last shard of a file may be shorter. Lines end with a line feed.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: it is not UTF-8.
+        ValueError: a file is not UTF-8.
     """
     shards: list[Shard] = []
     first = 1
@@ -138,47 +132,49 @@ def plan(files: Sequence[Path], lines: int) -> list[Shard]:
 
 
 def check_text(line: bytes, path: Path, number: int):
-    """Now, and not after days in a worker."""
+    """Raises ValueError for a line that is not UTF-8: now, and not after days in a worker."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 (line {number:,}). Convert it first.") from error
+        raise ValueError(
+            f"{path}, line {number:,}: not UTF-8. Convert it first, e.g. with `iconv -f latin1 -t utf-8`."
+        ) from error
 
 
 class Corpus:
-    """A folder with the plan of what is translated, and what has been.
+    """A folder with the plan of all shards and the finished ones.
 
     Raises:
-        ValueError: the folder holds another corpus, or a file is not UTF-8.
+        ValueError: the folder holds another corpus or other settings, or a file is not UTF-8.
         OSError: a file cannot be read or written.
     """
 
-    def __init__(self, folder: Path, files: Sequence[Path], lines: int, asked: dict[str, Any]):
+    def __init__(self, folder: Path, files: Sequence[Path], lines: int, request: dict[str, Any]):
         self.folder = folder
         sizes = {str(path.absolute()): path.stat().st_size for path in files}
-        record = {"asked": asked, "lines of a shard": lines, "bytes": sizes}
+        record = {"asked": request, "lines of a shard": lines, "bytes": sizes}
         file = folder / PLAN
         if file.exists():
-            held = json.loads(file.read_text(encoding="utf-8"))
-            if held["record"] != record:
-                changed = ", ".join(name for name in record if held["record"].get(name) != record[name])
-                raise ValueError(f"{folder} holds another corpus or other settings ({changed}). Give another --output.")
-            self.shards = [Shard(**shard) for shard in held["shards"]]
+            previous = json.loads(file.read_text(encoding="utf-8"))
+            if previous["record"] != record:
+                changed = ", ".join(name for name in record if previous["record"].get(name) != record[name])
+                raise ValueError(f"{folder} holds another corpus or other settings ({changed}). Choose a new --output.")
+            self.shards = [Shard(**shard) for shard in previous["shards"]]
             return
         self.shards = plan(files, lines)
         content = {"record": record, "shards": [asdict(shard) for shard in self.shards]}
-        with whole_file(file) as partial:
+        with atomic_file(file) as partial:
             partial.write_text(json.dumps(content), encoding="utf-8")
 
     def missing(self) -> list[Shard]:
         return [shard for shard in self.shards if not shard.path(self.folder).exists()]
 
-    def put_together(self) -> Path:
-        """Writes the translations of all lines in their order, one a line."""
-        whole = self.folder / WHOLE
-        with whole_file(whole) as partial, open(partial, "w", encoding="utf-8", newline="\n") as out:
+    def join(self) -> Path:
+        """Writes the translations of all shards to one file, line by line, and returns its path."""
+        path = self.folder / TRANSLATIONS
+        with atomic_file(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(" ".join(record["translation"].splitlines()) + "\n" for record in self.records())
-        return whole
+        return path
 
     def records(self) -> Iterator[dict[str, Any]]:
         for shard in self.shards:
@@ -187,25 +183,25 @@ class Corpus:
 
 
 class Translator:
-    """What a worker is: a model, which translates one shard after the other.
+    """A worker: a model that translates one shard after the other.
 
     Args:
-        folder: Where translations are written.
+        folder: The folder for the translations.
         model: The arguments of `load_pipeline`.
-        settings: Of the pipeline's calls.
+        settings: The arguments of the pipeline's `translate`.
     """
 
     def __init__(self, folder: str, model: tuple[Any, ...], settings: dict[str, Any]):
         self.folder, self.settings = folder, settings
-        self.pipeline = load_pipeline(*model)
+        self.pipeline = models.load_pipeline(*model)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         shard = Shard(**row)
         start = time.perf_counter()
         path = shard.path(self.folder)
-        if not path.exists():  # a worker that was lost may have finished it
+        if not path.exists():  # a lost worker may have finished it
             results = self.pipeline.translate(shard.texts(), **self.settings)
-            with whole_file(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
+            with atomic_file(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
                 for line, (best, *_) in enumerate(results, shard.line):
                     record = {"line": line, "translation": best["translation_text"]}
                     record |= {name: best[name] for name in ("confidence", "warnings") if name in best}
@@ -215,7 +211,7 @@ class Translator:
 
 
 def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], workers: int, cpus: int, gpus: float):
-    """Translates what is missing, with Ray."""
+    """Translates the missing shards with Ray."""
     import ray
 
     missing = corpus.missing()
@@ -224,22 +220,22 @@ def translate(corpus: Corpus, model: tuple[Any, ...], settings: dict[str, Any], 
     if not missing:
         return
     if not ray.is_initialized():
-        # Not "auto": after a crash that would be the cluster that crashed.
+        # Not "auto": after a crash, that would be the crashed cluster.
         ray.init(os.environ.get("RAY_ADDRESS", "local"), log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # A task for each shard, which Ray gives to another worker if the one that had it is lost.
+    # One task for each shard: if its worker is lost, Ray gives it to another one.
     rows = ray.data.from_items([asdict(shard) for shard in missing], override_num_blocks=len(missing))
     results = rows.map(
-        Translator,  # ty: ignore[invalid-argument-type]  # Ray makes one for each worker
+        Translator,  # ty: ignore[invalid-argument-type]  # Ray creates one in each worker
         fn_constructor_args=(str(corpus.folder.absolute()), model, settings),
         compute=ray.data.ActorPoolStrategy(size=workers),
         num_cpus=cpus,
         num_gpus=gpus or None,
     )
-    start, fresh = time.perf_counter(), 0
+    start, new = time.perf_counter(), 0
     for result in results.iter_rows():
-        fresh += result["lines"]
-        rate = fresh / (time.perf_counter() - start)
-        print(f"{done + fresh:,} of {total:,} lines, {rate:,.1f} lines/s", flush=True)
+        new += result["lines"]
+        rate = new / (time.perf_counter() - start)
+        print(f"{done + new:,} of {total:,} lines, {rate:,.1f} lines/s", flush=True)

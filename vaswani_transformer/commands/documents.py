@@ -1,20 +1,19 @@
 """`vaswani translate report.docx --output report.de.docx`: one document, as a whole."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from ..documents import SUFFIXES, DocumentError, DocumentTranslator, translate_document
-from .console import Failure, warn
-
-
-WARNINGS_SHOWN = 5
+from ..system.console import Failure, Warnings
+from .options import Results, Splitting
 
 
 def document_in(texts: list[str] | None, input: Path | None, output: Path | None) -> Path | None:
-    """The document that the arguments mean, if they do: --input, or a text that is a file's name, with --output.
+    """Returns the document to translate: --input, or with --output a text that is the name of a file; None for lines.
 
-    A plain text given by --input is translated line by line, as ever.
+    A plain text file given by --input is translated line by line.
     """
     if input is not None:
         return input if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
@@ -23,39 +22,55 @@ def document_in(texts: list[str] | None, input: Path | None, output: Path | None
     if Path(texts[0]).is_file():
         return Path(texts[0])
     if output.suffix.lower() == Path(texts[0]).suffix.lower():
-        raise typer.BadParameter(f"There is no file {texts[0]}.", param_hint="TEXT")
+        raise typer.BadParameter(f"File not found: {texts[0]}", param_hint="TEXT")
     return None
 
 
-def check_arguments(document: Path, output: Path | None, lines_only: dict[str, bool]):
-    """Refuses what has no meaning for a document, and an output that would be of another kind."""
+def check_arguments(document: Path, output: Path | None, results: Results, splitting: Splitting, processes: int):
+    """Checks that the arguments suit a document.
+
+    Raises:
+        BadParameter: they do not.
+    """
     if output is None:
         raise typer.BadParameter(
-            f"A document needs a file to be written to: --output {document.stem}.XX{document.suffix}",
-            param_hint="--output",
+            f"A document needs an output file: --output {document.stem}.XX{document.suffix}", param_hint="--output"
         )
     if output.suffix.lower() != document.suffix.lower():
         raise typer.BadParameter(
-            f"{document.name} stays a {document.suffix} file; the output is called {output.name}.",
+            f"The translation of {document.name} is a {document.suffix} file, too; {output.name} is not. Choose a name "
+            f"that ends in {document.suffix}.",
             param_hint="--output",
         )
     if output.exists() and output.samefile(document):
         raise typer.BadParameter("The output file is the document itself. Choose another name.", param_hint="--output")
-    if asked := [name for name, is_asked in lines_only.items() if is_asked]:
-        raise typer.BadParameter(f"{', '.join(asked)}: for lines, not for documents.")
+    for_lines = {
+        "--n-best": results.n_best > 1,
+        "--scores": results.scores,
+        "--confidence": results.confidence,
+        "--alignments": results.alignments,
+        "--no-split": not splitting.split,
+        "--processes": processes > 1,
+    }
+    if unsuitable := [name for name, is_given in for_lines.items() if is_given]:
+        raise typer.BadParameter(f"For lines only, not for documents: {', '.join(unsuitable)}")
 
 
-def translate(document: Path, output: Path, keys: list[str], translator: DocumentTranslator):
-    """Writes the translated document, and says what needs a look.
+def translate(
+    document: Path, output: Path, keys: list[str], pipeline: Any, settings: dict[str, Any], language: str | None
+):
+    """Writes the translated document and prints its warnings; `language` is the target language if it is given.
 
     Raises:
-        Failure: it cannot be translated, read or written.
+        Failure: the document cannot be translated, read or written.
     """
+    record = pipeline.text_record
+    translator = DocumentTranslator(pipeline, language or record.target_language or None, settings)
     try:
         translate_document(document, output, translator, keys)
     except (DocumentError, OSError) as error:
         raise Failure(f"Cannot translate the document: {error}") from error
-    for warning in translator.warnings[:WARNINGS_SHOWN]:
-        warn(warning)
-    if len(translator.warnings) > WARNINGS_SHOWN:
-        warn(f"{len(translator.warnings)} places need a look.")
+    warnings = Warnings("passages")
+    for warning in translator.warnings:
+        warnings.add(warning)
+    warnings.summarise()

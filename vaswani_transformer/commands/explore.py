@@ -1,6 +1,5 @@
-"""`vaswani explore`: a page in the browser on which a checkpoint shows how it works."""
+"""`vaswani explore`: a page in the browser that shows how a checkpoint works."""
 
-import socket
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -8,36 +7,38 @@ from typing import Annotated
 import typer
 
 from ..system import web
+from ..system.console import Failure, err, errors_as_messages, print_message
 from . import options
-from .console import Failure, err, failures_are_messages, say
-from .rooms import install_command
 
 
 Port = Annotated[
-    int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port of the page; 0 for any that is free.")
+    int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port of the page; 0 for any free port.")
 ]
 Host = Annotated[
     str,
     typer.Option(
-        "--host", metavar="ADDRESS",
-        help="Address to listen on. With another than this computer's own, whoever reaches it can use the page.",
+        "--host",
+        metavar="ADDRESS",
+        help="Address to listen on. With 0.0.0.0, everyone who can reach this computer can use the page.",
     ),
-]  # fmt: skip
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 Export = Annotated[
     Path | None,
-    typer.Option("--export", metavar="FOLDER", help="Write a copy of the page for any file server, and end."),
+    typer.Option("--export", metavar="FOLDER", help="Write a static copy of the page, for any file server, and exit."),
 ]
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, metavar="N",
-        help="CPU threads of a run. [dim]\\[default: half the cores, as two runs may be computed at once][/]",
+        "--threads",
+        min=1,
+        metavar="N",
+        help="CPU threads of a run. [dim]\\[default: half the cores, because two runs may be computed at once][/]",
     ),
-]  # fmt: skip
+]
 Texts = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="TEXT", help="With --export: a sentence to work out; repeat it for more."),
+    typer.Option("--text", metavar="TEXT", help="With --export: a sentence to include; repeat it for more sentences."),
 ]
 
 
@@ -50,42 +51,40 @@ def explore(
     text: Texts = None,
     threads: Threads = None,
 ):
-    """See a checkpoint at work: every part of the Transformer on a sentence of your own.
+    """Watch a checkpoint at work: every part of the Transformer on a sentence of your choice.
 
     [dim]$[/] vaswani explore
     [dim]$[/] vaswani explore --checkpoint mini-en-fr
     [dim]$[/] vaswani explore --export site
     """
     if text and export is None:
-        raise typer.BadParameter("It goes with --export.", param_hint="--text")
-    with failures_are_messages():
-        try:
-            from ..explorer.app import create_app
-            from ..explorer.server import serve
-        except ModuleNotFoundError as error:
-            raise Failure(f"vaswani explore needs {error.name}: {install_command('explore')}") from error
+        raise typer.BadParameter("Add --export FOLDER: only the static copy has fixed sentences.", param_hint="--text")
+    from ..explorer.app import create_app
+    from ..explorer.server import serve
+
+    with errors_as_messages(OSError):
         set_threads(threads)
         cache = open_cache(checkpoint)
         if export is not None:
             write_copy(cache, export, text or [])
             return
-        with listener_at(host, port) as listener:
+        with web.listening(host, port) as listener:
             address = web.address(host, listener)
             err.print(f"{cache.current} is at {address} (Ctrl-C ends)")
             if browser:
-                webbrowser.open(address)  # it waits for the server, which listens already
+                webbrowser.open(address)  # waits for the server, whose socket is already open
             serve(create_app(cache, host), listener)
 
 
 def set_threads(threads: int | None):
-    """More threads than cores wait for each other, and a single run on two cores is then many times slower."""
+    """Limits the threads: with more threads than cores, a single run on two cores is many times slower."""
     import torch
 
     torch.set_num_threads(threads or max(1, torch.get_num_threads() // 2))
 
 
 def open_cache(checkpoint: str | None):
-    """The checkpoints, the chosen one opened.
+    """Returns the cache of checkpoints with the chosen one loaded.
 
     Raises:
         Failure: there is no such checkpoint, or it cannot be loaded.
@@ -110,16 +109,6 @@ def write_copy(cache, folder: Path, texts: list[str]):
         export(cache.open(), folder, PAGE, texts, lambda text: err.print(text, style="dim", highlight=False))
     except (FileExistsError, Refused) as error:
         raise Failure(str(error)) from error
-    say(f"{folder}: put it on a file server, or look at it with python -m http.server -d {folder}", "bold", "written")
-
-
-def listener_at(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        Failure: it cannot.
-    """
-    try:
-        return web.listening(host, port)
-    except OSError as error:
-        raise Failure(str(error)) from error
+    print_message(
+        f"{folder}. Put it on a file server, or view it with python -m http.server -d {folder}", "bold", "written"
+    )

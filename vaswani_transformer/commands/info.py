@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,29 +14,29 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import catalogue
-from . import console
-from .console import Failure, failures_are_messages
+from ..system import console
+from ..system.console import Failure, errors_as_messages
 
 
-# Fields of config.json that tell loaders what to do and readers nothing about the model.
+# Fields of config.json that are for loaders and say nothing about the model.
 PLUMBING = {"architectures", "auto_map", "custom_pipelines", "dtype", "model_type", "transformers_version"}
 
-# The order of the paper, from the source to the output, for files that store their tensors by name.
-ORDER = [
-    "shared", "encoder", "decoder", "lm_head",
-    "embed_tokens", "embedding", "layers", "norm",
-    "self_attn", "self_attn_norm", "cross_attn", "cross_attn_norm", "feed_forward", "feed_forward_norm",
-    "qkv_proj", "q_proj", "kv_proj", "out_proj", "fc1", "fc2",
-]  # fmt: skip
+# The order of the paper, from the source to the output; files store tensors in the order of their names.
+ORDER: Sequence[str] = """
+    shared encoder decoder lm_head
+    embed_tokens embedding layers norm
+    self_attn self_attn_norm cross_attn cross_attn_norm feed_forward feed_forward_norm
+    qkv_proj q_proj kv_proj out_proj fc1 fc2
+""".split()
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 def info(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint's name, a folder, or a Hub id.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Name of an included checkpoint, a folder, or a Hub id.")],
 ):
-    """Show a model's configuration and parameters, without loading its weights."""
-    with failures_are_messages():
+    """Show a model's configuration and parameters without loading its weights."""
+    with errors_as_messages():
         try:
             source = catalogue.resolve(path)
         except ValueError as error:
@@ -53,7 +54,7 @@ def info(
 
 
 def read_folder(folder: str) -> tuple[dict, Shapes, str]:
-    """The configuration, each parameter's shape, and a remark on the files that hold them."""
+    """Returns the configuration, each parameter's shape, and a remark on the dtype and size of the files."""
     from safetensors import safe_open
 
     config = read_config(Path(folder) / "config.json")
@@ -66,7 +67,7 @@ def read_folder(folder: str) -> tuple[dict, Shapes, str]:
                 shapes[name] = tuple(tensor.get_shape())
                 dtypes.add(tensor.get_dtype())
     if not files:
-        return config, shapes_of(folder), "; no weights in model.safetensors"
+        return config, configured_shapes(folder), "; no weights in model.safetensors"
     return config, shapes, f" in {', '.join(sorted(dtypes))}, {decimal(sum(file.stat().st_size for file in files))}"
 
 
@@ -76,23 +77,23 @@ def read_config(file: Path) -> dict:
     except json.JSONDecodeError as error:
         raise Failure(f"{file} is not valid JSON (line {error.lineno}, column {error.colno}).") from error
     if not isinstance(config, dict):
-        raise Failure(f"{file} must hold names and values, in braces.")
+        raise Failure(f"{file} must contain a JSON object: names and values in braces.")
     return config
 
 
 def read_hub(source: str) -> tuple[dict, Shapes, str]:
-    """The same for a model on the Hub; of weights that are not here yet, only the headers are downloaded."""
+    """Like `read_folder` for a model on the Hub; downloads only the headers of the weights."""
     from huggingface_hub import get_safetensors_metadata, hf_hub_download
 
-    from ..hub import look_on_hub
+    from ..hub import check_on_hub
 
     try:
-        look_on_hub(source)
+        check_on_hub(source)
     except ValueError as error:
         raise Failure(str(error)) from error
     repo_id, revision = catalogue.split_revision(source)
     file = hf_hub_download(repo_id, "config.json", revision=revision)
-    if Path(file).with_name("model.safetensors").is_file():  # it was downloaded before: no network is needed
+    if Path(file).with_name("model.safetensors").is_file():  # already downloaded: no network is needed
         return read_folder(str(Path(file).parent))
     config = read_config(Path(file))
     files = get_safetensors_metadata(repo_id, revision=revision).files_metadata.values()
@@ -101,12 +102,12 @@ def read_hub(source: str) -> tuple[dict, Shapes, str]:
     return config, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, f" in {', '.join(dtypes)}"
 
 
-def shapes_of(folder: str) -> Shapes:
-    """The shapes that the configuration gives, from a model without storage."""
+def configured_shapes(folder: str) -> Shapes:
+    """Computes the shapes from the configuration, with a model without storage."""
     import torch
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-    from .. import registration  # noqa: F401  makes the Auto classes know the model
+    from .. import registration  # noqa: F401  registers the model with the Auto classes
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with torch.device("meta"):
@@ -115,7 +116,7 @@ def shapes_of(folder: str) -> Shapes:
 
 
 def configuration_table(config: dict) -> Table:
-    """The fields that are set, in two columns of names and values."""
+    """Returns the fields that are set, in two columns of names and values."""
     fields = [(name, str(value)) for name, value in config.items() if name not in PLUMBING and value is not None]
     half = (len(fields) + 1) // 2
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=False)
@@ -127,7 +128,7 @@ def configuration_table(config: dict) -> Table:
 
 
 def parameter_table(shapes: Shapes) -> Table:
-    """A row for each module that has parameters; the same module of several layers is one row."""
+    """Returns a row for each module with parameters; the same module of several layers is one row."""
     modules: dict[str, dict[str, list[tuple[int, ...]]]] = {}
     for name, shape in shapes.items():
         module, _, kind = re.sub(r"\.\d+\.", ".*.", name.removeprefix("model.")).rpartition(".")
@@ -140,7 +141,7 @@ def parameter_table(shapes: Shapes) -> Table:
     table.add_column("Shape")
     table.add_column("Parameters", justify="right")
     table.add_column("%", justify="right")
-    for module in sorted(modules, key=place):
+    for module in sorted(modules, key=position):
         kinds = modules[module]
         count = sum(sum(map(math.prod, shapes)) for shapes in kinds.values())
         shape = " + ".join("×".join(map(str, kinds[kind][0])) for kind in sorted(kinds, reverse=True))
@@ -149,6 +150,6 @@ def parameter_table(shapes: Shapes) -> Table:
     return table
 
 
-def place(module: str) -> list[tuple[int, str]]:
-    """Sorts modules by `ORDER`, and what it does not name behind them."""
+def position(module: str) -> list[tuple[int, str]]:
+    """Returns the key that sorts modules by `ORDER`, and other names after them."""
     return [(ORDER.index(part) if part in ORDER else len(ORDER), part) for part in module.split(".")]

@@ -1,4 +1,4 @@
-"""Lines of text in and out. No model here: text arrives, is cut into lines, and results are written."""
+"""Reads lines of text and writes translations; no model here."""
 
 import io
 import os
@@ -12,25 +12,25 @@ from typing import TextIO, cast
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .console import Failure, err
+from ..system.console import Failure, err
 
 
 # Lines in ------------------------------------------------------------------------------------------------------------
 
 
 def open_lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[list[str]], int | None]:
-    """The lines to translate, in lists of those available so far, and their number if it can be known.
+    """Returns the lines to translate, in lists of those that are available, and their number if it is known.
 
-    A regular file is read through once first, so that an error in it is found before anything is translated.
+    A regular file is first read once completely, so that an error in it is found before anything is translated.
 
     Raises:
         Failure: the input cannot be read, or is not UTF-8.
     """
     if texts:
         lines = [line for text in texts for line in re.split(r"\r\n|\n|\r", text)]
-        # Python reads bytes that are not UTF-8 on its command line as lone surrogates.
+        # On the command line, Python reads bytes that are not UTF-8 as lone surrogates.
         if any("\ud800" <= character <= "\udfff" for line in lines for character in line):
-            raise Failure("A text is not valid UTF-8.")
+            raise Failure("A text on the command line is not valid UTF-8. Set your terminal to UTF-8.")
         return iter([lines]), len(lines)
     if input is None:
         return arriving_lines(cast(io.BufferedReader, sys.stdin.buffer), "standard input"), None
@@ -45,12 +45,12 @@ def open_lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[li
 
 
 def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
-    """Lists of the lines that have arrived; waits only while there are none.
+    """Yields lists of the lines that have arrived; waits only while there are none.
 
     Only a line feed, or a carriage return and a line feed, ends a line. A byte order mark at the start is dropped.
 
     Raises:
-        Failure: the stream cannot be read, or a line is not UTF-8. The lines before it have been given by then.
+        Failure: the stream cannot be read, or a line is not UTF-8. The lines before it have been yielded by then.
     """
     number, rest = 0, b""
     while True:
@@ -81,7 +81,7 @@ def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
 
 
 def windows(arrivals: Iterator[list[str]], size: int) -> Iterator[list[str]]:
-    """The same lines in lists of at most `size`."""
+    """Yields the same lines in lists of at most `size`."""
     for lines in arrivals:
         for start in range(0, len(lines), size):
             yield lines[start : start + size]
@@ -94,13 +94,13 @@ FORMATS = {"score": ".4f", "confidence": ".2f"}
 
 
 def format_records(number: int, records: list[dict], n_best: int, columns: Sequence[str]) -> str:
-    """The output for input line `number`, with its line ends.
+    """Formats the output for input line `number`, with its line ends.
 
-    Before the text stand the `columns` of the records, "score" or "confidence"; "links", where there are any, after it.
+    The text is preceded by the `columns` of the records ("score", "confidence") and followed by their "links", if any.
     """
     lines = []
     for record in records:
-        # One line in gives one line out, and columns are separated by tabs: neither may stand in a translation.
+        # One input line gives one output line, and tabs separate columns: a translation may contain neither.
         text = " ".join(record["translation_text"].splitlines())
         first = ([str(number)] if n_best > 1 else []) + [f"{record[name]:{FORMATS[name]}}" for name in columns]
         last = [record["links"]] if "links" in record else []
@@ -109,7 +109,7 @@ def format_records(number: int, records: list[dict], n_best: int, columns: Seque
 
 
 def moses(source: str, translation: str, alignments: list[tuple[tuple[int, int], tuple[int, int]]]) -> str:
-    """The pipeline's pairs of spans in Moses' format: "0-0 1-2", where words are counted between spaces."""
+    """Formats the pipeline's pairs of spans like Moses: "0-0 1-2"; words are separated by spaces, counted from 0."""
 
     def word(text: str, span: tuple[int, int]) -> int:
         return len(text[: span[1]].split()) - 1
@@ -118,14 +118,14 @@ def moses(source: str, translation: str, alignments: list[tuple[tuple[int, int],
 
 
 def check_output(output: Path | None):
-    """Refuses a file in a folder that does not exist, before the model is loaded."""
+    """Raises Failure if the folder of the output file does not exist; called before the model is loaded."""
     if output is not None and not output.parent.is_dir():
-        raise Failure(f"Cannot write {output}: the folder {output.parent} does not exist.")
+        raise Failure(f"Cannot write {output}: the folder {output.parent} does not exist. Create it first.")
 
 
 @contextmanager
 def open_output(output: Path | None) -> Iterator[TextIO]:
-    """The file or standard output, to be written in UTF-8.
+    """Yields the file, or standard output, to be written in UTF-8.
 
     Raises:
         Failure: it cannot be opened or written.
@@ -135,43 +135,47 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
             with output.open("w", encoding="utf-8", newline="\n") as file:
                 yield file
         else:
-            if isinstance(sys.stdout, io.TextIOWrapper):  # a program that calls the command may have put another there
+            if isinstance(sys.stdout, io.TextIOWrapper):  # a program that calls the command may have replaced it
                 sys.stdout.reconfigure(encoding="utf-8")
             yield sys.stdout
     except BrokenPipeError:
         raise
     except OSError as error:
-        if output is None:  # otherwise the interpreter would try to write the rest when it ends
+        if output is None:  # otherwise the interpreter would write the rest at exit, and fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Failure(f"Cannot write {output or 'to standard output'}: {error.strerror}.") from error
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Delays an interrupt (Ctrl-C) until the block is done, so that no line is cut in two."""
-    held = []
+    """Delays an interrupt (Ctrl-C) until the block is done, so that no line is written in part."""
+    delayed = []
     try:
-        previous = signal.signal(signal.SIGINT, lambda *args: held.append(args))
-    except ValueError:  # not in the main thread, which interrupts do not reach
+        previous = signal.signal(signal.SIGINT, lambda *args: delayed.append(args))
+    except ValueError:  # not in the main thread: interrupts do not reach it
         yield
         return
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-        if held and callable(previous):
-            previous(*held[0])
+        if delayed and callable(previous):
+            previous(*delayed[0])
 
 
 @contextmanager
 def progress_bar(total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of lines just done; it moves a bar on standard error if that is a terminal."""
+    """Yields a function that takes the number of lines just done, and moves a bar if standard error is a terminal."""
     if not shown or not err.is_terminal:
         yield lambda done: None
         return
-    columns = [
-        TextColumn("Translating"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn()
-    ]  # fmt: skip
+    columns = (
+        TextColumn("Translating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("lines"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err) as progress:
         task = progress.add_task("", total=total)
         yield lambda done: progress.advance(task, done)

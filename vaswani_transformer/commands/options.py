@@ -1,40 +1,18 @@
-"""The options of `vaswani translate`, each declared once."""
+"""Options that several verbs share, each declared once. A dataclass is a group of options: see `option_groups`."""
 
-import math
-from argparse import ArgumentTypeError
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..catalogue import DEFAULT_LANGUAGE
-from ..system import command_line
+from ..system.command_line import count, number
 
-
-LONGEST_LINE = 1024  # tokens: ten times what the shipped models were trained on, and little enough for any machine
 
 DTYPES = "auto", "float32", "int8", "bfloat16", "float16"
 
 INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
-
-
-def whole_number(text: str | int) -> int:
-    """A number from 1 on. Defaults pass through it, too."""
-    try:
-        return command_line.whole_number(text)
-    except ArgumentTypeError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def number(text: str | float) -> float:
-    """A number from 0 on."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise typer.BadParameter(f"must be a number, 0 or more, not {text!r}")
-    return value
 
 
 def dtype_name(text: str) -> str:
@@ -43,179 +21,308 @@ def dtype_name(text: str) -> str:
     return text
 
 
+# Input and output ----------------------------------------------------------------------------------------------------
+
 Texts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TEXT",
-        help="Texts to translate, or a document (with --output). Without any, and without --input: standard input.",
+        help="Texts to translate, or a document (with --output). Without TEXT and --input, standard input is read line "
+        "by line.",
     ),
 ]
 Input = Annotated[
     Path | None,
     typer.Option(
-        "--input", "-i", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=INPUT,
+        "--input",
+        "-i",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        metavar="FILE",
+        rich_help_panel=INPUT,
         help="UTF-8 file to translate line by line, or a document.",
     ),
-]  # fmt: skip
-Keys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--key", metavar="KEY", rich_help_panel=INPUT,
-        help="Of a JSON or YAML file: translate the texts of this key only, such as title or menu.*.text. May be given "
-        "more than once.",
-    ),
-]  # fmt: skip
+]
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", dir_okay=False, writable=True, metavar="FILE", rich_help_panel=INPUT,
-        help="File to write instead of standard output. Translations are written as soon as they are ready: after an "
-        "interrupt the file holds whole lines.",
+        "--output",
+        "-o",
+        dir_okay=False,
+        writable=True,
+        metavar="FILE",
+        rich_help_panel=INPUT,
+        help="File to write instead of standard output. Lines are written as soon as they are translated; after an "
+        "interrupt, the file holds complete lines.",
     ),
-]  # fmt: skip
-NBest = Annotated[
-    int,
+]
+Keys = Annotated[
+    list[str] | None,
     typer.Option(
-        "--n-best", parser=whole_number, metavar="N", rich_help_panel=INPUT,
-        help="Translations of each line, best first. With more than 1 an output line is LINE <tab> TEXT, or LINE "
-        "<tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
+        "--key",
+        metavar="KEY",
+        rich_help_panel=INPUT,
+        help="In JSON or YAML, translate only this key, such as title or menu.*.text. Repeat it for more keys.",
     ),
-]  # fmt: skip
-Scores = Annotated[
-    bool,
-    typer.Option(
-        "--scores", rich_help_panel=INPUT,
-        help="Write SCORE <tab> TEXT. The score is log-probability / ((5 + tokens) / 6)^alpha.",
-    ),
-]  # fmt: skip
-Confidence = Annotated[
-    bool,
-    typer.Option(
-        "--confidence", rich_help_panel=INPUT,
-        help="Write CONFIDENCE <tab> TEXT: the share of its words that is likely to be right, from 0 to 1.",
-    ),
-]  # fmt: skip
-MinConfidence = Annotated[
-    float | None,
-    typer.Option(
-        "--min-confidence", parser=number, metavar="SHARE", rich_help_panel=INPUT,
-        help="Say which sentences are less sure than this.",
-    ),
-]  # fmt: skip
-Alignments = Annotated[
-    bool,
-    typer.Option(
-        "--alignments", rich_help_panel=INPUT,
-        help="Add a last column: which word of the line each word of the translation translates, as Moses writes it "
-        "(0-0 1-2; words between spaces, counted from 0).",
-    ),
-]  # fmt: skip
-Split = Annotated[
-    bool,
-    typer.Option(
-        "--split/--no-split", rich_help_panel=INPUT,
-        help="Translate a line by its sentences, and look at each translation. With --no-split a line is given to the "
-        "model as it is.",
-    ),
-]  # fmt: skip
-Longest = Annotated[
-    int | None,
-    typer.Option(
-        "--max-source-length", parser=whole_number, metavar="N", rich_help_panel=INPUT,
-        help="Tokens in the longest sentence that is not split at a clause; by default what the checkpoint has learned "
-        f"from. With --no-split: tokens in the longest line to translate, by default {LONGEST_LINE:,}; a longer one "
-        "gives an empty line, an error message and exit status 1.",
-    ),
-]  # fmt: skip
-GlossaryFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--glossary", exists=True, dir_okay=False, readable=True, metavar="FILE", rich_help_panel=SEARCH,
-        help="Words that must be translated in a given way: lines of TERM <tab> TRANSLATION, with | between forms of "
-        "which one will do; without a second column a term stays as it is.",
-    ),
-]  # fmt: skip
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="LANGUAGE", rich_help_panel=MODEL, show_default=False,
-        help="Language to translate from, where checkpoints for several ship: --from fr --to en.",
-    ),
-]  # fmt: skip
-To = Annotated[
-    str | None,
-    typer.Option(
-        "--to", metavar="LANGUAGE", rich_help_panel=MODEL, show_default=False,
-        help="Language to translate into: picks a checkpoint that ships with this package. "
-        f"[dim]\\[default: {DEFAULT_LANGUAGE}][/]",
-    ),
-]  # fmt: skip
+]
+
+
+@dataclass(kw_only=True)
+class Results:
+    """What `vaswani translate` prints of each translation."""
+
+    n_best: Annotated[
+        int,
+        typer.Option(
+            "--n-best",
+            parser=count,
+            metavar="N",
+            rich_help_panel=INPUT,
+            help="Translations of each line, best first. If N is above 1, output lines are LINE <tab> TEXT, or LINE "
+            "<tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
+        ),
+    ] = 1
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores",
+            rich_help_panel=INPUT,
+            help="Print SCORE <tab> TEXT. The score is log-probability / ((5 + tokens) / 6)^alpha.",
+        ),
+    ] = False
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence",
+            rich_help_panel=INPUT,
+            help="Print CONFIDENCE <tab> TEXT: the expected share of correct words, from 0 to 1.",
+        ),
+    ] = False
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence",
+            parser=number,
+            metavar="SHARE",
+            rich_help_panel=INPUT,
+            help="Warn about sentences with less confidence than this.",
+        ),
+    ] = None
+    alignments: Annotated[
+        bool,
+        typer.Option(
+            "--alignments",
+            rich_help_panel=INPUT,
+            help="Add a last column of word alignments in Moses format: 0-0 1-2 means that word 0 of the line became "
+            "word 0 of the translation, and word 1 word 2.",
+        ),
+    ] = False
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the arguments of the pipeline's `translate`."""
+        chosen = {
+            "return_alignments": self.alignments or None,
+            "return_confidence": self.confidence or None,
+            "min_confidence": self.min_confidence,
+        }
+        required = {"num_return_sequences": self.n_best, "return_scores": self.scores}
+        return required | {name: value for name, value in chosen.items() if value is not None}
+
+    @property
+    def columns(self) -> list[str]:
+        """Returns the names of the columns before the text."""
+        return ["score"] * self.scores + ["confidence"] * self.confidence
+
+
+@dataclass(kw_only=True)
+class Splitting:
+    """How `vaswani translate` splits lines into sentences."""
+
+    split: Annotated[
+        bool,
+        typer.Option(
+            "--split/--no-split",
+            rich_help_panel=INPUT,
+            help="Split lines into sentences and check each translation. With --no-split, the model gets each line as "
+            "it is; a line that is too long gives an empty line, an error message and exit status 1.",
+        ),
+    ] = True
+    max_sentence: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sentence",
+            parser=count,
+            metavar="N",
+            rich_help_panel=INPUT,
+            help="Split sentences longer than N tokens at a clause. "
+            "[dim]\\[default: the longest that the checkpoint was trained on][/]",
+        ),
+    ] = None
+    max_source_length: Annotated[  # the former name of --max-sentence
+        int | None, typer.Option("--max-source-length", parser=count, metavar="N", hidden=True)
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the arguments of the pipeline's `translate`.
+
+        Raises:
+            BadParameter: --max-sentence with --no-split.
+        """
+        longest = self.max_sentence or self.max_source_length
+        if self.split:
+            return {"longest_sentence": longest}
+        if longest:
+            raise typer.BadParameter("--no-split does not split sentences.", param_hint="--max-sentence")
+        return {"split_sentences": False}
+
+
+# Model ---------------------------------------------------------------------------------------------------------------
+
 Checkpoint = Annotated[
     str | None,
     typer.Option(
-        "--checkpoint", metavar="MODEL", rich_help_panel=MODEL,
+        "--checkpoint",
+        metavar="MODEL",
+        rich_help_panel=MODEL,
         help="A name listed by `vaswani checkpoints`, a folder, or a Hub id: owner/name, or owner/name@REVISION for "
         "a branch, a tag or a commit.",
     ),
-]  # fmt: skip
+]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="DEVICE", rich_help_panel=MODEL,
+        "--device",
+        metavar="DEVICE",
+        rich_help_panel=MODEL,
         help="cpu, cuda, cuda:1, mps, ... [dim]\\[default: an accelerator if there is one][/]",
     ),
-]  # fmt: skip
+]
 DType = Annotated[
     str,
     typer.Option(
-        "--dtype", parser=dtype_name, metavar="DTYPE", rich_help_panel=MODEL,
-        help="float32, int8 (on a CPU, faster), bfloat16, float16, or auto: the checkpoint's int8 or else float32 on a "
-        "CPU, the checkpoint's own elsewhere.",
+        "--dtype",
+        parser=dtype_name,
+        metavar="DTYPE",
+        rich_help_panel=MODEL,
+        help="float32, int8 (CPU only, faster), bfloat16, float16, or auto: on a CPU the checkpoint's int8 weights if "
+        "it has them, else float32; on an accelerator the dtype of its weights.",
     ),
-]  # fmt: skip
+]
 BatchSize = Annotated[
     int | None,
     typer.Option(
-        "--batch-size", parser=whole_number, metavar="N", rich_help_panel=MODEL,
-        help="Lines translated at once. [dim]\\[default: up to 64 of similar length, fewer where they are long][/]",
+        "--batch-size",
+        parser=count,
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Lines in a batch. [dim]\\[default: up to 64 of similar length, fewer if they are long][/]",
     ),
-]  # fmt: skip
+]
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", parser=whole_number, metavar="N", rich_help_panel=MODEL,
-        help="CPU threads of each process. Give fewer than there are cores if other programs are busy. "
-        "[dim]\\[default: all cores, shared out][/]",
+        "--threads",
+        parser=count,
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="CPU threads of each process. Use fewer than the cores if other programs are busy. "
+        "[dim]\\[default: all cores, divided among the processes][/]",
     ),
-]  # fmt: skip
+]
 Processes = Annotated[
     int,
     typer.Option(
-        "--processes", parser=whole_number, metavar="N", rich_help_panel=MODEL,
-        help="Processes that share the lines of --input, each with a model of its own and its share of the cores. "
-        "[dim]\\[default: 1][/]",
-        show_default=False,
+        "--processes",
+        parser=count,
+        metavar="N",
+        rich_help_panel=MODEL,
+        help="Processes that share the lines of --input, each with its own copy of the model.",
     ),
-]  # fmt: skip
-ShortlistUsed = Annotated[
-    bool,
+]
+
+
+@dataclass(kw_only=True)
+class ModelChoice:
+    """Which checkpoint translates."""
+
+    source_language: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="LANGUAGE",
+            rich_help_panel=MODEL,
+            show_default=False,
+            help="Source language, if several included checkpoints match: --from fr --to en.",
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="LANGUAGE",
+            rich_help_panel=MODEL,
+            show_default=False,
+            help=f"Target language: selects an included checkpoint. [dim]\\[default: {DEFAULT_LANGUAGE}][/]",
+        ),
+    ] = None
+    checkpoint: Checkpoint = None
+
+
+# Search --------------------------------------------------------------------------------------------------------------
+
+GlossaryFile = Annotated[
+    Path | None,
     typer.Option(
-        "--shortlist", rich_help_panel=SEARCH,
-        help="Consider only words that the source's may become, by the checkpoint's shortlist.safetensors: faster.",
+        "--glossary",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        metavar="FILE",
+        rich_help_panel=SEARCH,
+        help="Required translations of words, in lines of TERM <tab> TRANSLATION. Separate acceptable forms with |. "
+        "Without a second column, the term stays as it is.",
     ),
-]  # fmt: skip
+]
 Beams = Annotated[
     int | None,
     typer.Option(
-        "--beams", parser=whole_number, metavar="N", rich_help_panel=SEARCH,
+        "--beams",
+        parser=count,
+        metavar="N",
+        rich_help_panel=SEARCH,
         help="Beam size. [dim]\\[default: the checkpoint's; 4 in the paper][/]",
     ),
-]  # fmt: skip
-Alpha = Annotated[
-    float | None,
-    typer.Option(
-        "--alpha", parser=number, metavar="ALPHA", rich_help_panel=SEARCH,
-        help="Length penalty; a higher value gives longer translations. "
-        "[dim]\\[default: the checkpoint's; 0.6 in the paper][/]",
-    ),
-]  # fmt: skip
+]
+
+
+@dataclass(kw_only=True)
+class Search:
+    """How translations are searched."""
+
+    beams: Beams = None
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            "--alpha",
+            parser=number,
+            metavar="ALPHA",
+            rich_help_panel=SEARCH,
+            help="Length penalty; higher values give longer translations. "
+            "[dim]\\[default: the checkpoint's; 0.6 in the paper][/]",
+        ),
+    ] = None
+    shortlist: Annotated[
+        bool,
+        typer.Option(
+            "--shortlist",
+            rich_help_panel=SEARCH,
+            help="Consider only likely translations of the source words, which is faster. The checkpoint needs a "
+            "shortlist.safetensors.",
+        ),
+    ] = False
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the arguments of the pipeline's `translate`."""
+        chosen = {"num_beams": self.beams, "length_penalty": self.alpha, "shortlist": self.shortlist or None}
+        return {name: value for name, value in chosen.items() if value is not None}

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from ..system.files import whole_file
+from ..system.files import atomic_file
 from .translator import DocumentError, DocumentTranslator, missing_library
 
 
@@ -67,7 +67,7 @@ def translate_document(
     """
     source = Path(source)
     content = translate_content(source.read_bytes(), source.name, translator, keys)
-    with whole_file(output) as partial:
+    with atomic_file(output) as partial:
         partial.write_bytes(content)
 
 

@@ -12,7 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from ..system.web import host_of, is_loopback
+from ..system.web import host_name, is_loopback
 from .checkpoints import CheckpointCache, UnknownCheckpoint
 from .responses import MAX_BEAMS, model_response, position_tensors, tensors_file
 from .runs import Busy, Forgotten, Refused, Runs
@@ -112,7 +112,7 @@ def add_guard(app: FastAPI, host: str):
     @app.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         named, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if is_loopback(host) and not is_loopback(host_of(named)):
+        if is_loopback(host) and not is_loopback(host_name(named)):
             response = problem(
                 403, "The explorer is available only on this computer. Open it as localhost or 127.0.0.1."
             )

@@ -52,7 +52,7 @@ class CheckpointCache:
     """
 
     def __init__(self, checkpoint: str | None = None):
-        self.sources = {about.name: str(about.path) for about in catalogue.shipped()}
+        self.sources = {about.name: str(about.path) for about in catalogue.included()}
         source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
         self.current = name_of(source)
         self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
@@ -76,7 +76,7 @@ class CheckpointCache:
 
     def listed(self) -> list[dict[str, Any]]:
         """The name, languages and parameter count of each checkpoint, the current one first."""
-        abouts = {about.name: about for about in catalogue.shipped()}
+        abouts = {about.name: about for about in catalogue.included()}
         return [
             self.loaded[name].to_dict()
             if name in self.loaded

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..system.files import whole_folder
+from ..system.files import atomic_folder
 from .checkpoints import LoadedCheckpoint
 from .responses import model_response, position_tensors, tensors_file
 from .runs import Runs
@@ -41,7 +41,7 @@ def export(
         raise FileExistsError(f"{folder} already exists and is not empty. Choose a new folder.")
     model = model_response(checkpoint, live=False)
     texts = list(texts) or [model["example"], *(example["text"] for example in model["examples"])]
-    with whole_folder(folder) as copy:
+    with atomic_folder(folder) as copy:
         shutil.copytree(page, copy, dirs_exist_ok=True)
         index = copy / "index.html"
         # The attribute tells the page that it runs without a server.

@@ -1,11 +1,13 @@
-"""`vaswani serve`: translations for other programs, by LibreTranslate's API, and a page to type into.
+"""`vaswani serve`: translations for other programs with LibreTranslate's API, and a page to type into.
 
-app.py            the addresses, what they take and what they answer
-asked.py          a request's fields, from JSON or a form, and who may ask
+app.py            the endpoints, with their requests and responses
+requests.py       the fields of a request, from JSON or a form, and the API key
 queue.py          the texts of many requests, translated together
-translators.py    a pipeline for each pair of languages, and which language a text is in
-documents.py      whole documents, by way of the same queue; files to download
-guard.py          what is refused before it is read
-metrics.py        what Prometheus collects
+workers.py        the processes that translate
+languages.py      the language pairs, and the detection of a text's language
+documents.py      whole documents, translated through the same queue; files to download
+guard.py          requests that are rejected before they are read
+metrics.py        the metrics for Prometheus
+server.py         the server's life: a socket, signals
 page/             the page at /
 """

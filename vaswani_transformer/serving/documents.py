@@ -1,4 +1,4 @@
-"""Whole documents, translated by way of the queue, and translated files until they are fetched."""
+"""Whole documents, translated through the queue, and the translated files until they are downloaded."""
 
 import re
 import secrets
@@ -11,60 +11,60 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from .queue import Busy, Pair, Queue, Records
+from .queue import Busy, Pair, Queue, Translations
 
 
-TEXTS_AT_ONCE = 32  # so that a document of a thousand sentences lets others pass
-SECONDS_KEPT = 30 * 60
-MOST_KEPT = 100
+MAX_TEXTS_AT_ONCE = 32  # so that a document of a thousand sentences does not block other requests
+DOWNLOAD_SECONDS = 30 * 60
+MAX_DOWNLOADS = 100
 
 
 class QueuedPipeline:
-    """What a `DocumentTranslator` takes for its pipeline: its texts wait with those of others, a few at a time."""
+    """Takes the place of a pipeline and puts the texts of a document into the queue, a few at a time."""
 
     def __init__(self, queue: Queue, pair: Pair, config: Any):
         self.queue, self.pair = queue, pair
         self.can_align = getattr(config, "alignment_head", None) is not None
-        self.asked: Future[Records] | None = None
+        self.pending: Future[Translations] | None = None
         self.is_withdrawn = False
 
     def translate(
         self, texts: Sequence[str], batch_size: int | None, progress: Callable[[int], object] | None, **settings: Any
-    ) -> Records:
-        """Raises Busy if no text of the document has been taken, and CancelledError when it is withdrawn."""
-        # Without what is off by default, as others ask who may share a batch.
+    ) -> Translations:
+        """Raises Busy if the queue takes no text of the document, and CancelledError when it is withdrawn."""
+        # Drop defaults, so that equal requests can share a batch.
         settings = {name: value for name, value in settings.items() if value is not False}
-        records: Records = []
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            self.asked = self._submit(texts[start : start + TEXTS_AT_ONCE], settings)
-            records += self.asked.result()
+        records: Translations = []
+        for start in range(0, len(texts), MAX_TEXTS_AT_ONCE):
+            self.pending = self._submit(texts[start : start + MAX_TEXTS_AT_ONCE], settings)
+            records += self.pending.result()
         return records
 
-    def _submit(self, texts: Sequence[str], settings: dict[str, Any]) -> Future[Records]:
+    def _submit(self, texts: Sequence[str], settings: dict[str, Any]) -> Future[Translations]:
         while not self.is_withdrawn:
             try:
                 return self.queue.submit(self.pair, texts, **settings)
             except Busy:
-                if self.asked is None or self.queue.is_closing:
+                if self.pending is None or self.queue.is_closing:
                     raise
-                time.sleep(0.1)  # what is half done is not thrown away
+                time.sleep(0.1)  # a document that is already being translated waits
         raise CancelledError
 
     def withdraw(self):
-        """The client has left."""
+        """Cancels the document, because the client has disconnected."""
         self.is_withdrawn = True
-        if self.asked is not None:
-            self.asked.cancel()
+        if self.pending is not None:
+            self.pending.cancel()
 
 
 class Downloads:
-    """Translated files, each under an address that nobody can guess, for half an hour."""
+    """Translated files, kept for half an hour under URLs that cannot be guessed."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="vaswani-"))
 
     def add(self, name: str, content: bytes) -> str:
-        """Keeps a file; gives the part of its address that names it."""
+        """Stores a file and returns the last part of its URL."""
         self._tidy()
         token = secrets.token_urlsafe(24)
         (self.folder / token).mkdir()
@@ -72,9 +72,9 @@ class Downloads:
         return f"{token}/{quote(name)}"
 
     def find(self, token: str, name: str) -> Path | None:
-        # Only what is in the folder is given, whatever the names say.
-        found = [file for file in self.folder.glob("*/*") if (file.parent.name, file.name) == (token, name)]
-        return found[0] if found else None
+        # Compares with the files that exist, so that no name leads out of the folder.
+        files = self.folder.glob("*/*")
+        return next((file for file in files if (file.parent.name, file.name) == (token, name)), None)
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -82,12 +82,12 @@ class Downloads:
     def _tidy(self):
         oldest_first = sorted(self.folder.iterdir(), key=lambda folder: folder.stat().st_mtime)
         for i, folder in enumerate(oldest_first):
-            if i <= len(oldest_first) - MOST_KEPT or folder.stat().st_mtime < time.time() - SECONDS_KEPT:
+            if i <= len(oldest_first) - MAX_DOWNLOADS or folder.stat().st_mtime < time.time() - DOWNLOAD_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_of_translation(name: str, target: str) -> str:
-    """ "report.docx" -> "report.de.docx", without folders, and of characters that every system takes."""
+def translated_name(name: str, target: str) -> str:
+    """Returns "report.de.docx" for "report.docx", without folders and with only characters that all systems accept."""
     file = PurePosixPath(name.replace("\\", "/"))
     stem = re.sub(r"[^\w .()+,-]", "_", file.stem)[:100]
     return f"{stem or 'document'}.{target}{file.suffix}"

@@ -1,4 +1,4 @@
-"""The pairs of languages that a server translates, and which language a text is in."""
+"""The language pairs of a server, and the detection of a text's language."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-# The names of 99 languages, in a library that is here anyway.
+# The names of 99 languages, from a library that is a dependency anyway.
 from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
 from .queue import Pair
 
 
 AUTO = "auto"
-# A language that nobody here translates is taken to be the text's only where it is at least this probable.
-LEAST_FOR_OTHERS = 0.5
+# A language that no model here translates is reported only if it is at least this probable.
+MIN_OTHER_PROBABILITY = 0.5
 
 
 class Unsupported(ValueError):
@@ -34,10 +34,10 @@ class Languages:
         self.configs = dict(configs)
 
     def names(self) -> list[dict[str, Any]]:
-        """The languages that can be translated, each with its targets; first the one that has most."""
+        """Returns the source languages with their targets, the one with the most targets first."""
         sources = [source for source, _ in Counter(source for source, _ in self.configs).most_common()]
         return [
-            {"code": source, "name": name_of(source), "targets": [b for a, b in self.configs if a == source]}
+            {"code": source, "name": english_name(source), "targets": [b for a, b in self.configs if a == source]}
             for source in sources
         ]
 
@@ -46,10 +46,10 @@ class Languages:
         return list(dict.fromkeys(code for pair in self.configs for code in pair))
 
     def code(self, language: str) -> str:
-        """The code by which a language goes here: "en" for "EN" and "en-GB".
+        """Returns the server's code of a language: "en" for "EN" and "en-GB".
 
         Raises:
-            Unsupported: nothing is translated from or into it.
+            Unsupported: no model translates from or into it.
         """
         code = language.strip().lower().replace("_", "-")
         for known in (code, code.partition("-")[0]):
@@ -58,24 +58,24 @@ class Languages:
         raise Unsupported(f"{language} is not supported; this server has {', '.join(self.codes)}.")
 
     def check(self, source: str, target: str):
-        """Raises Unsupported where no model translates this pair."""
+        """Raises Unsupported if no model translates this pair."""
         if (source, target) not in self.configs:
             pairs = ", ".join(f"{a}-{b}" for a, b in self.configs)
             raise Unsupported(f"{source}-{target} is not supported; this server translates {pairs}.")
 
     def detect(self, text: str, target: str | None = None) -> list[Detected]:
-        """The languages that a text may be in, the most likely first.
+        """Returns the possible languages of a text, the most likely first.
 
-        They are those from which `target` can be reached, and `target`; without one all that the server has. Only a
-        text that is clearly in another language is said to be.
+        These are `target` and its source languages, or all languages of the server if `target` is None. Another
+        language is returned only if the text is clearly in it.
         """
         languages = self.codes if target is None else [a for a, b in self.configs if b == target] + [target]
-        ranked = [Detected(*found) for found in self._identifier.rank(text)]
-        known = [found for found in ranked if found.language in languages]
-        if ranked[0] not in known and ranked[0].confidence >= LEAST_FOR_OTHERS:
+        ranked = [Detected(*item) for item in self._identifier.rank(text)]
+        known = [detected for detected in ranked if detected.language in languages]
+        if ranked[0] not in known and ranked[0].confidence >= MIN_OTHER_PROBABILITY:
             return [ranked[0], *known]
-        # Of those that come into question; the library does not know some rare codes.
-        total = sum(found.confidence for found in known)
+        # Shares among the possible languages; there are none if the library does not know their codes.
+        total = sum(detected.confidence for detected in known)
         return [Detected(code, confidence / total) for code, confidence in known] or [Detected(languages[0], 0.0)]
 
     @cached_property
@@ -83,6 +83,6 @@ class Languages:
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-def name_of(code: str) -> str:
-    """In English."""
+def english_name(code: str) -> str:
+    """Returns the English name of a language, or its code if the name is unknown."""
     return LANGUAGES.get(code, code).title()

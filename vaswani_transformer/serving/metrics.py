@@ -1,4 +1,4 @@
-"""What Prometheus collects."""
+"""The metrics that Prometheus collects."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ TEXTS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 
 
 class Metrics:
-    """Of one server; `waiting` gives the number of requests that wait for their turn."""
+    """The metrics of one server; `waiting` returns the number of waiting requests."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -27,12 +27,12 @@ class Metrics:
             "vaswani_characters", "Characters of the texts translated", ["source", "target"], registry=registry
         )
         self.batch_texts = Histogram(
-            "vaswani_batch_texts", "Texts that were translated together", buckets=TEXTS, registry=registry
+            "vaswani_batch_texts", "Texts translated together", buckets=TEXTS, registry=registry
         )
-        Gauge("vaswani_waiting_requests", "Requests that wait for their turn", registry=registry).set_function(waiting)
+        Gauge("vaswani_waiting_requests", "Requests waiting in the queue", registry=registry).set_function(waiting)
 
     def observe(self, path: str, status: int, seconds: float):
-        """Of a request: its address, as the application knows it, what was answered, and how long that took."""
+        """Records a response: the path of its endpoint, its status, and its time in seconds."""
         self.requests.labels(path, status).inc()
         self.seconds.labels(path).observe(seconds)
 

@@ -1,7 +1,7 @@
 """The texts of many requests, translated together.
 
-Whatever waits when a worker is free makes up its next batch, so a server that is asked little answers at once, and one
-that is asked much has large batches.
+When a worker is free, all waiting requests make up its next batch: a quiet server answers at once, and a busy one
+translates in large batches.
 """
 
 import math
@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
-# Of the texts translated together. More would not be faster, and those that come meanwhile would wait longer.
-MOST_CHARACTERS = 16_000
-# After a batch of several requests: those who were answered are likely to ask again, and one large batch is faster than
-# two small ones.
-SECONDS_FOR_MORE = 0.02
+# In a batch. A larger one would not be faster, and requests that arrive meanwhile would wait longer.
+MAX_BATCH_CHARACTERS = 16_000
+# Pause after a batch of several requests: their clients are likely to send the next ones, and one large batch is faster
+# than two small ones.
+PAUSE_SECONDS = 0.02
 
-Pair = tuple[str, str]  # of languages, such as ("en", "de")
-Records = list[list[dict[str, Any]]]  # for each text its translations, best first
+Pair = tuple[str, str]  # source and target language, such as ("en", "de")
+Translations = list[list[dict[str, Any]]]  # for each text the pipeline's records, best first
 
 
 class Busy(RuntimeError):
@@ -29,9 +29,9 @@ class Busy(RuntimeError):
 
 
 class Worker(Protocol):
-    """What translates; see workers.py."""
+    """Translates texts; see workers.py."""
 
-    def translate(self, pair: Pair, texts: Sequence[str], settings: Mapping[str, Hashable]) -> Records: ...
+    def translate(self, pair: Pair, texts: Sequence[str], settings: Mapping[str, Hashable]) -> Translations: ...
 
     def close(self) -> None: ...
 
@@ -43,7 +43,7 @@ class Job:
     pair: Pair
     texts: Sequence[str]
     settings: Mapping[str, Hashable]
-    result: Future[Records] = field(default_factory=Future)
+    result: Future[Translations] = field(default_factory=Future)
 
     @property
     def characters(self) -> int:
@@ -51,26 +51,26 @@ class Job:
 
     @property
     def kind(self) -> tuple:
-        """What jobs must share to be translated together."""
+        """Returns what jobs must have in common to be translated together."""
         return self.pair, frozenset(self.settings.items())
 
 
 class Queue:
-    """Jobs, and a thread for each worker that does them.
+    """Waiting jobs, with a thread for each worker that does them.
 
     Args:
-        workers: What translates.
-        most_waiting: Jobs that may wait besides those that are being done.
-        observe: Called with the number of texts of each batch.
+        workers: Translate the jobs.
+        max_waiting: Maximum number of waiting jobs, without those in progress.
+        observe: Is called with the number of texts in each batch.
     """
 
     def __init__(
         self,
         workers: Sequence[Worker],
-        most_waiting: int = 256,
+        max_waiting: int = 256,
         observe: Callable[[int], object] = lambda texts: None,
     ):
-        self.workers, self.most_waiting, self.observe = workers, most_waiting, observe
+        self.workers, self.max_waiting, self.observe = workers, max_waiting, observe
         self.waiting: deque[Job] = deque()
         self.changed = threading.Condition()
         self.idle, self.is_closing = len(workers), False
@@ -81,17 +81,17 @@ class Queue:
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def submit(self, pair: Pair, texts: Sequence[str], **settings: Hashable) -> Future[Records]:
-        """Puts texts at the end; to cancel the result, before their turn comes, takes them out again.
+    def submit(self, pair: Pair, texts: Sequence[str], **settings: Hashable) -> Future[Translations]:
+        """Adds texts to the end of the queue; cancelling the result removes them again.
 
         Raises:
-            Busy: as many as may are waiting.
+            Busy: the queue is full or closed.
         """
         job = Job(pair, texts, settings)
         with self.changed:
             if self.is_closing:
-                raise Busy("The server is about to stop.")
-            if len(self.waiting) >= self.most_waiting:
+                raise Busy("The server is stopping.")
+            if len(self.waiting) >= self.max_waiting:
                 raise Busy("Too many requests are waiting. Try again in a few seconds.")
             self.waiting.append(job)
             self.changed.notify()
@@ -99,7 +99,7 @@ class Queue:
         return job.result
 
     def close(self):
-        """Finishes what waits, and ends the threads and the workers."""
+        """Finishes the waiting jobs, and ends the threads and the workers."""
         with self.changed:
             self.is_closing = True
             self.changed.notify_all()
@@ -115,32 +115,32 @@ class Queue:
         while jobs := self._next():
             self._do(worker, jobs)
             if len(jobs) > 1:
-                time.sleep(SECONDS_FOR_MORE)
+                time.sleep(PAUSE_SECONDS)
             with self.changed:
                 self.idle += 1
         worker.close()
 
     def _next(self) -> list[Job]:
-        """The job that has waited longest, and others of its kind; none when the queue is closed and empty."""
+        """Takes the job that has waited longest, and others of its kind; none when the queue is closed and empty."""
         with self.changed:
             while True:
                 self.changed.wait_for(lambda: self.waiting or self.is_closing)
                 if not self.waiting:
                     return []
-                if chosen := self._taken(math.ceil(len(self.waiting) / self.idle)):  # each idle worker has its share
+                if chosen := self._take(math.ceil(len(self.waiting) / self.idle)):  # shared by the idle workers
                     self.idle -= 1
                     return chosen
 
-    def _taken(self, most: int) -> list[Job]:
+    def _take(self, max_jobs: int) -> list[Job]:
         kind, chosen, characters = self.waiting[0].kind, [], 0
         for job in list(self.waiting):
-            if job.kind != kind or (chosen and characters + job.characters > MOST_CHARACTERS):
+            if job.kind != kind or (chosen and characters + job.characters > MAX_BATCH_CHARACTERS):
                 continue
             self.waiting.remove(job)
             if job.result.set_running_or_notify_cancel():
                 chosen.append(job)
                 characters += job.characters
-            if len(chosen) == most:
+            if len(chosen) == max_jobs:
                 break
         return chosen
 
@@ -152,10 +152,10 @@ class Queue:
         except Exception as error:
             if len(jobs) == 1:
                 jobs[0].result.set_exception(error)
-            else:  # who else is in the batch need not suffer
+            else:  # one bad request must not fail the others
                 for job in jobs:
                     self._do(worker, [job])
             return
-        found = iter(records)
+        remaining = iter(records)
         for job in jobs:
-            job.result.set_result([next(found) for _ in job.texts])
+            job.result.set_result([next(remaining) for _ in job.texts])

@@ -1,4 +1,4 @@
-"""Runs the application on a socket until the process is told to stop."""
+"""Runs the application on a socket until the process gets a signal to stop."""
 
 import signal
 import socket
@@ -7,14 +7,14 @@ import uvicorn
 from fastapi import FastAPI
 
 
-SECONDS_TO_FINISH = 60
+SHUTDOWN_SECONDS = 60
 
 
 def serve(app: FastAPI, listener: socket.socket):
-    """Answers until SIGTERM or Ctrl-C; then takes no more requests, finishes those that it has, and ends with 0."""
+    """Serves until SIGTERM or Ctrl-C; then finishes the pending requests, accepts no more, and exits with status 0."""
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, end)  # uvicorn puts its own in their place, and calls these when it has finished
-    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=SECONDS_TO_FINISH)
+        signal.signal(name, end)  # uvicorn replaces these handlers, and calls them when it has finished
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -1,12 +1,12 @@
-"""The machine: its name beside a figure, and what it is slow at."""
+"""The CPU: its name, for the record of a measurement, and how slow it is in bfloat16."""
 
 import platform
 from pathlib import Path
 from time import perf_counter
 
 
-def processor() -> str:
-    """The processor's name, as its maker or the virtual machine calls it."""
+def cpu_name() -> str:
+    """Returns the CPU's name as its vendor or the virtual machine gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -14,20 +14,21 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def cost_of_bfloat16(times: int = 5) -> float:
-    """How many times as long this processor needs for a matrix product in bfloat16 as in float32.
+def bfloat16_slowdown(times: int = 5) -> float:
+    """Measures the time of a matrix product in bfloat16 as a multiple of its time in float32.
 
-    Without instructions for it more than once: with AVX2 alone, some shapes took 8 times as long, others 100.
+    It is above 1 on a CPU without instructions for bfloat16: with AVX2 alone, some shapes took 8 times as long, others
+    100 times.
     """
     import torch
 
-    def seconds(kind: torch.dtype) -> float:
-        rows, matrix = torch.ones(1024, 256, dtype=kind), torch.ones(256, 256, dtype=kind)
-        found = []
+    def seconds(dtype: torch.dtype) -> float:
+        rows, matrix = torch.ones(1024, 256, dtype=dtype), torch.ones(256, 256, dtype=dtype)
+        durations = []
         for _ in range(times):
             start = perf_counter()
             rows @ matrix
-            found.append(perf_counter() - start)
-        return min(found)
+            durations.append(perf_counter() - start)
+        return min(durations)
 
     return seconds(torch.bfloat16) / seconds(torch.float32)

@@ -1,4 +1,4 @@
-"""What the pages and services share: a socket to listen on, and whose browser may ask."""
+"""What the servers share: the socket they listen on, and checks of the Host header."""
 
 import ipaddress
 import socket
@@ -6,27 +6,27 @@ from urllib.parse import urlsplit
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any that is free.
+    """Returns a listening socket; port 0 picks a free one.
 
     Raises:
-        OSError: the port is taken, or the address is not this computer's; the message says what to do.
+        OSError: the port is in use, or the address is not this computer's; the message says what to do.
     """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}): give another --port.") from error
+        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another --port.") from error
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """What a browser on this computer opens."""
+    """Returns the URL to open in a browser on this computer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
-def host_of(named: str) -> str:
-    """The Host header without its port, "" where it is none."""
+def host_name(header: str) -> str:
+    """Returns the name in a Host header, without its port; "" if the header is invalid."""
     try:
-        return urlsplit(f"//{named}").hostname or ""
+        return urlsplit(f"//{header}").hostname or ""
     except ValueError:
         return ""
 

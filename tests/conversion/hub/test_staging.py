@@ -55,7 +55,7 @@ def test_a_card_that_its_author_changed_is_kept_and_one_that_is_gone_is_made_ane
     assert any("licence" in note for note in notes)
 
 
-@pytest.mark.parametrize("about", catalogue.shipped(), ids=lambda about: about.name)
+@pytest.mark.parametrize("about", catalogue.included(), ids=lambda about: about.name)
 def test_checkpoints_that_ship_are_staged_with_their_cards_and_scores(about, tmp_path):
     publish.stage(Path(checkpoint_path(about.name)), f"ada/{about.name}", tmp_path / "out")
     card = (about.path / "README.md").read_text(encoding="utf-8")

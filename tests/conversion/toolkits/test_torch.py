@@ -1,6 +1,5 @@
 """State dicts around torch.nn.Transformer, in the layout of PyTorch's tutorial and in others."""
 
-import argparse
 import json
 import math
 import shutil
@@ -12,12 +11,13 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from conversion import __main__
 from conversion.files.torch import canonical, part_names
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
 from conversion.parity.scores import compare
 from conversion.toolkits.bare_state_dict import describe
-from conversion.toolkits.torch import DEFAULTS, WEIGHTS, add_arguments, compare_live, convert, readable
+from conversion.toolkits.torch import DEFAULTS, WEIGHTS, compare_live, convert, readable
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "torch_nn_transformer"
@@ -215,10 +215,13 @@ def test_the_command_line_comes_first(saved):
     assert (config.bos_token_id, config.decoder_start_token_id) == (2, 2)
 
 
-def test_options_of_the_command_are_those_of_convert(saved):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    given = vars(parser.parse_args(["--heads", "4", "--norm-first", "--activation", "gelu", "--pad-id", "0"]))
+def test_options_of_the_command_are_those_of_convert(saved, monkeypatch):
+    calls = []
+    monkeypatch.setattr(__main__, "convert", lambda *arguments: calls.append(arguments))
+    words = "--heads 4 --norm-first --activation gelu --pad-id 0"
+    __main__.main(["torch", "model.pt", "out", *words.split()])
+    [(toolkit, source, out, _, _, given)] = calls
+    assert (toolkit.convert, source, out) == (convert, Path("model.pt"), Path("out"))
     config = convert(saved(Tutorial().state_dict()), **given).config
     assert (config.encoder_attention_heads, config.norm_position, config.pad_token_id) == (4, "pre", 0)
     assert config.activation_function == "gelu" and config.layer_norm_eps == 1e-5

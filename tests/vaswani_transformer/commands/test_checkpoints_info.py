@@ -12,7 +12,7 @@ from safetensors import safe_open
 from tiny_checkpoint import ABOUT
 
 from vaswani_transformer import catalogue, checkpoint_path
-from vaswani_transformer.commands import console
+from vaswani_transformer.system import console
 
 
 def test_checkpoints_table(vaswani, shipped):
@@ -40,7 +40,7 @@ def test_checkpoints_json(vaswani, shipped, folder):
 
 def test_no_checkpoints(vaswani, monkeypatch, tmp_path):
     monkeypatch.setattr(catalogue, "CHECKPOINTS", tmp_path / "absent")
-    assert vaswani("checkpoints").stdout == "No checkpoint ships with this version.\n"
+    assert vaswani("checkpoints").stdout == "This version includes no checkpoints.\n"
     assert vaswani("checkpoints", "--json").stdout == "[]\n"
 
 
@@ -81,9 +81,9 @@ def test_the_checkpoint_is_chosen_by_languages(ship):
     )
     asked = {(None, None): "en-de", ("en", None): "en-de", (None, "FR"): "en-fr", ("fr", "en"): "fr-en"}
     assert {languages: name_for(*languages) for languages in asked} == asked
-    with pytest.raises(ValueError, match=r"translate into 'en' \(de → en, fr → en\).* from, too \(--from\)"):
+    with pytest.raises(ValueError, match=r"translate into 'en' \(de → en, fr → en\).* source language \(--from\)"):
         name_for(None, "en")
-    with pytest.raises(ValueError, match=r"translate from 'fr' \(fr → en, fr → es\).* into, too \(--to\)"):
+    with pytest.raises(ValueError, match=r"translate from 'fr' \(fr → en, fr → es\).* target language \(--to\)"):
         name_for("fr")
     with pytest.raises(ValueError, match=r"None .* translates from 'es' into 'de' \(only de → en, .*fr → es\)"):
         name_for("es", "de")
@@ -98,11 +98,11 @@ def test_a_checkpoint_whose_weights_are_not_in_the_package_is_listed_with_its_pl
     assert place in vaswani("translate", "--checkpoint", "far", "Hello!").stderr
     with pytest.raises(ValueError, match=f"far is not in this package .*{place}"):
         checkpoint_path("far")
-    assert catalogue.shipped() == []
+    assert catalogue.included() == []
 
 
 def test_what_ships_says_what_it_is():
-    for about in catalogue.shipped():
+    for about in catalogue.included():
         assert about.path.name == about.name
         assert about.scores and about.licence and about.trained_on and about.max_length
         assert (about.path / "README.md").is_file()
@@ -141,7 +141,7 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
     monkeypatch.setattr(
         huggingface_hub, "hf_hub_download", lambda name, file, revision: models[name, revision] and folder / file
     )
-    monkeypatch.setattr("vaswani_transformer.hub.look_on_hub", lambda source: None)
+    monkeypatch.setattr("vaswani_transformer.hub.check_on_hub", lambda source: None)
     here = vaswani("info", str(folder)).stdout
     for name in ("some/model", "some/model@v1"):
         assert vaswani("info", name).stdout.splitlines()[1:-1] == here.splitlines()[1:-1]

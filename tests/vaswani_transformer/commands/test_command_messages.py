@@ -10,7 +10,7 @@ from huggingface_hub.errors import RepositoryNotFoundError
 from typer.testing import CliRunner
 
 from vaswani_transformer import VaswaniConfig, catalogue, commands, loading
-from vaswani_transformer.hub import look_on_hub
+from vaswani_transformer.hub import check_on_hub
 
 
 def run(*arguments) -> str:
@@ -86,7 +86,7 @@ def test_a_wrong_configuration_is_told_by_its_field(folder, tmp_path, changes, m
 
 @pytest.mark.parametrize(
     "text, message",
-    [("{oops", "config.json is not valid JSON (line 1, column 2)."), ("[]", "config.json must hold names and values")],
+    [("{oops", "config.json is not valid JSON (line 1, column 2)."), ("[]", "config.json must contain a JSON object")],
 )
 def test_info_of_a_damaged_configuration(tmp_path, text, message):
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
@@ -119,23 +119,23 @@ def test_the_hub_is_named_before_anyone_waits_for_it(folder, monkeypatch, capsys
         raise RepositoryNotFoundError("404", response=httpx.Response(404, request=httpx.Request("GET", "http://hub")))
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    look_on_hub(str(folder))
+    check_on_hub(str(folder))
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
-    with pytest.raises(ValueError, match="The Hub does not answer, and some/model@v1 was not downloaded before"):
-        look_on_hub("some/model@v1")
+    with pytest.raises(ValueError, match="The Hub does not respond, and some/model@v1 is not downloaded"):
+        check_on_hub("some/model@v1")
     assert capsys.readouterr().err == "Looking for some/model@v1 on the Hub ...\n"
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
     with pytest.raises(ValueError, match="There is no model some/model on the Hub"):
-        look_on_hub("some/model")
+        check_on_hub("some/model")
 
 
 def test_without_an_answer_of_the_hub_a_downloaded_model_is_used(monkeypatch, capsys):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: 1 / 0)
     monkeypatch.setattr("vaswani_transformer.hub.try_to_load_from_cache", lambda *_, **__: "config.json")
-    look_on_hub("some/model")
-    assert "using what was downloaded before" in capsys.readouterr().err
+    check_on_hub("some/model")
+    assert "using the downloaded files" in capsys.readouterr().err
     assert huggingface_hub.constants.HF_HUB_OFFLINE, "every file would be asked for again"
 
 

@@ -62,7 +62,7 @@ def test_a_shards_translations_are_the_pipelines(file, tmp_path):
     wanted = [best["translation_text"] for best, *_ in translator.pipeline.translate(LINES)]
     assert [record["translation"] for record in work.records()] == wanted
     assert [record["line"] for record in work.records()] == list(range(1, len(LINES) + 1))
-    assert work.put_together().read_text(encoding="utf-8").split("\n") == [*wanted, ""]
+    assert work.join().read_text(encoding="utf-8").split("\n") == [*wanted, ""]
 
 
 def test_what_is_finished_is_not_done_again(file, tmp_path):
@@ -88,7 +88,7 @@ def test_another_corpus_is_not_mixed_in(file, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("absent", None, "absent"), ("latin", b"tea\ncaf\xe9\n", "latin is not UTF-8 (line 2). Convert it first.")],
+    [("absent", None, "absent"), ("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
     pytest.importorskip("ray")

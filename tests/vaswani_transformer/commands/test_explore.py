@@ -58,7 +58,10 @@ def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):
     monkeypatch.delitem(sys.modules, "vaswani_transformer.explorer.app")
     result = vaswani("explore")
     assert result.exit_code == 1
-    assert "vaswani explore needs fastapi: pip install" in result.stderr and "[explore]" in result.stderr
+    assert (
+        "vaswani explore needs fastapi, which is not installed: pip install" in result.stderr
+        and "[explore]" in result.stderr
+    )
 
 
 def test_export_writes_a_copy(vaswani, folder, tmp_path, monkeypatch):

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.commands import serve
-from vaswani_transformer.commands.console import Failure
+from vaswani_transformer.commands import models, serve
 from vaswani_transformer.model.texts_vaswani import TrainingTexts
+from vaswani_transformer.system.console import Failure
 
 
 @pytest.fixture
 def loaded(monkeypatch):
     """Checkpoints that say these languages, or none."""
     records = {"a": TrainingTexts("en", 100, "de"), "b": TrainingTexts("de", 100, "en"), "c": TrainingTexts()}
-    monkeypatch.setattr(serve, "load_pipeline", lambda place, *_: SimpleNamespace(training_texts=records[place]))
+    monkeypatch.setattr(models, "load_pipeline", lambda place, *_: SimpleNamespace(training_texts=records[place]))
 
 
 def test_checkpoints_are_found_by_their_languages(loaded):
@@ -24,21 +24,21 @@ def test_checkpoints_are_found_by_their_languages(loaded):
 
 
 def test_checkpoints_of_unknown_or_the_same_languages_are_refused(loaded):
-    with pytest.raises(Failure, match="c does not say which languages it is for. Say it: --checkpoint en-de=c"):
+    with pytest.raises(Failure, match="c does not record its languages. Name them, for example --checkpoint en-de=c"):
         serve.load_pipelines([("c", None, None)], ())
-    with pytest.raises(Failure, match="Two checkpoints translate en-de: give one of them."):
+    with pytest.raises(Failure, match="Two checkpoints translate en-de. Serve one of them."):
         serve.load_pipelines([("a", None, None), ("b", "en", "de")], ())
 
 
 def test_names_are_resolved_with_their_languages(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    assert serve.resolved([f"en-de={tmp_path}", "owner/name"]) == [
+    assert serve.resolve([f"en-de={tmp_path}", "owner/name"]) == [
         (str(tmp_path), "en", "de"),
         ("owner/name", None, None),
     ]
-    assert len(serve.resolved(None)) >= 3
+    assert len(serve.resolve(None)) >= 3
     with pytest.raises(Failure, match="There is no checkpoint called 'absent'"):
-        serve.resolved(["absent"])
+        serve.resolve(["absent"])
 
 
 def test_cores_are_shared_out(monkeypatch):

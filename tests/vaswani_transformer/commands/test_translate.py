@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from vaswani_transformer import VaswaniConfig, __version__, catalogue, checkpoint_path, commands
 from vaswani_transformer.commands import lines as text_lines
-from vaswani_transformer.commands.translate import load_pipeline
+from vaswani_transformer.commands.models import load_pipeline
 
 
 ROOT = Path(__file__).parents[3]
@@ -218,8 +218,8 @@ def test_long_lines_are_named(translate, monkeypatch):
     assert len(lines(result)) == 11
     warnings = result.stderr.splitlines()
     assert [w.split(": it has")[0] for w in warnings[:-1]] == [f"warning: line {n}" for n in (2, 3, 4, 5, 6)]
-    assert f"{ABOUT['name']} has learned from {ABOUT['max_length']} at most" in warnings[0]
-    assert "9 lines need a look" in warnings[-1]
+    assert f"{ABOUT['name']} was trained on at most {ABOUT['max_length']}" in warnings[0]
+    assert "9 lines have warnings" in warnings[-1]
 
 
 @pytest.mark.parametrize("long", ["Hello! " * 15_000, " " * 105_000 + "Hello!"], ids=["words", "blanks"])
@@ -233,19 +233,33 @@ def test_a_line_over_the_limit_is_refused_and_the_others_are_translated(translat
     result = translate("--no-split", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == [TARGETS[0], "", TARGETS[1]]
-    refused = f"error: line 2 has {len(long):,} characters; the limit is 1,024 tokens. It was not translated"
+    refused = f"error: line 2 has {len(long):,} characters, but the limit is 1,024 tokens. It was not translated"
     assert refused in result.stderr
     assert max(lengths) < 50, "the model was given the long line"
 
 
-def test_the_limit_is_an_option(translate, loaded):
+@pytest.mark.parametrize("name", ["--max-sentence", "--max-source-length"])
+def test_long_sentences_are_split_at_the_given_length(translate, loaded, monkeypatch, name):
+    settings = []
+    monkeypatch.setattr(
+        loaded, "translate", lambda texts, *_, **given: settings.append(given) or [[{"translation_text": ""}]]
+    )
+    assert translate(name, "7", SOURCES[0]).exit_code == 0
+    assert settings[0]["longest_sentence"] == 7
+    refused = translate("--no-split", name, "7", SOURCES[0])
+    assert refused.exit_code == 2 and "--no-split does not split sentences" in refused.stderr
+    assert "--max-source-length" not in translate("--help").stdout
+
+
+def test_the_output_of_a_line_that_is_too_long_has_all_columns(translate, loaded, monkeypatch):
     length = len(loaded.tokenizer(SOURCES[0])["input_ids"])
-    assert translate("--no-split", "--max-source-length", str(length), SOURCES[0]).stdout == f"{TARGETS[0]}\n"
-    options = "--no-split", "--n-best", "2", "--scores", "--max-source-length"
-    result = translate(*options, str(length - 1), SOURCES[0], SOURCES[1])
+    monkeypatch.setattr(commands.translate, "MAX_UNSPLIT_LINE", length - 1)
+    result = translate("--no-split", "--n-best", "2", "--scores", SOURCES[0], SOURCES[1])
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0] == "1\t0.0000\t"
-    assert f"line 1 has {length} tokens; the limit is {length - 1} tokens" in result.stderr
+    assert f"line 1 has {length} tokens, but the limit is {length - 1} tokens" in result.stderr
+    monkeypatch.setattr(commands.translate, "MAX_UNSPLIT_LINE", length)
+    assert translate("--no-split", SOURCES[0]).stdout == f"{TARGETS[0]}\n"
 
 
 def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypatch):
@@ -326,7 +340,7 @@ def test_an_interrupt_leaves_whole_lines_in_the_file(translate, loaded, monkeypa
         return generate(**kwargs)
 
     monkeypatch.setattr(loaded.model, "generate", interrupted)
-    monkeypatch.setattr(commands.translate, "LINES_OF_A_FILE", 16)
+    monkeypatch.setattr(commands.translate, "FILE_WINDOW", 16)
     result = translate("--batch-size", "1", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out"))
     assert result.exit_code == 130
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == (TARGETS * 8)[:16]
@@ -349,24 +363,16 @@ main()"""
     return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, **options)
 
 
-# In place of the model: what takes no time to load, and says in capitals what it was given.
+# A model that takes no time to load and translates into capitals.
 FAKE = """
 from types import SimpleNamespace as N
-from vaswani_transformer.commands import translate
+from vaswani_transformer.commands import models
 
-class Upper:
-    refused_lines = 0
-    def __init__(self, *arguments):
-        self.pipeline = N(model=N(generation_config=N(num_beams=4)))
-    def translate(self, windows, progress):
-        for lines in windows:
-            yield [[{"translation_text": line.upper()}] for line in lines]
-    def pass_on(self, line, warnings):
-        pass
-    def summarise_warnings(self):
-        pass
+def translate(texts, batch_size, progress, **settings):
+    return [[{"translation_text": text.upper()}] for text in texts]
 
-translate.Translator = Upper
+pipeline = N(model=N(generation_config=N(num_beams=4)), translate=translate)
+models.load_pipeline = lambda *arguments: pipeline
 """
 
 

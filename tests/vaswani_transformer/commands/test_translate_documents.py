@@ -36,10 +36,13 @@ def test_keys(translate, page):
     "arguments, message",
     [
         (["-i", "page.md"], "--output page.XX.md"),
-        (["page.md", "-o", "out.html"], "page.md stays a .md file"),
+        (["page.md", "-o", "out.html"], "The translation of page.md is a .md file, too; out.html is not."),
         (["page.md", "-o", "page.md"], "is the document itself"),
-        (["page.md", "-o", "out.md", "--n-best", "2", "--scores"], "--n-best, --scores: for lines, not for documents"),
-        (["none.md", "-o", "out.md"], "There is no file none.md"),
+        (
+            ["page.md", "-o", "out.md", "--n-best", "2", "--scores"],
+            "not for documents: --n-best, --scores",
+        ),
+        (["none.md", "-o", "out.md"], "File not found: none.md"),
         (["Hello!", "--key", "x"], "Keys are for JSON and YAML files"),
         (["page.md", "-o", "out.md", "--key", "x"], "keys can be chosen only in .json, .yaml, .yml files"),
         (["broken.docx", "-o", "out.docx"], "broken.docx: Not a Word document"),

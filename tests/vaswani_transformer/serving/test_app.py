@@ -112,7 +112,7 @@ def test_settings_for_pages(client, serving):
     said = client.get("/frontend/settings").json()
     assert said["charLimit"] == 10_000 and not said["keyRequired"] and said["supportedFilesFormat"] == SUFFIXES
     assert said["language"] == {"source": {"code": "en", "name": "English"}, "target": {"code": "de", "name": "German"}}
-    with serving(api_key="k", most_characters=5) as client:
+    with serving(api_key="k", max_characters=5) as client:
         said = client.get("/frontend/settings").json()
     assert said["charLimit"] == 5 and said["keyRequired"]
 
@@ -187,7 +187,7 @@ def test_documents_that_cannot_be_translated_are_refused(client, serving):
     assert send(client, "a.json", b"{", 400, source="en")["error"].startswith("a.json: Not valid JSON")
     answer = client.post("/translate_file", data={"target": "de"})
     assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing file parameter")
-    with serving(most_file_bytes=1000) as client:
+    with serving(max_file_bytes=1000) as client:
         assert "too large" in send(client, "a.txt", b"a" * 100_000, 413)["error"]
 
 
@@ -240,13 +240,13 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
 
 def test_what_goes_wrong_inside_stays_inside_and_harms_nobody_else(client, worker):
     answer = translate(client, 500, q="break")
-    assert "secret" not in json.dumps(answer) and answer["error"].startswith("Something went wrong")
+    assert "secret" not in json.dumps(answer) and answer["error"].startswith("Internal error")
     assert translate(client) == {"translatedText": TURNED}
 
 
 def test_a_key_is_asked_for(serving):
     with serving(api_key="right") as client:
-        assert translate(client, 403)["error"] == "This server asks for an API key: api_key"
+        assert translate(client, 403)["error"] == "This server requires an API key: api_key"
         assert translate(client, 403, api_key="wrong")["error"] == "Invalid API key"
         assert translate(client, 403, api_key="right ")["error"] == "Invalid API key"
         assert translate(client, api_key="right") == {"translatedText": TURNED}

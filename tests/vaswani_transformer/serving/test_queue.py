@@ -17,7 +17,7 @@ DE, FR = ("en", "de"), ("en", "fr")
 
 @pytest.fixture
 def queue(worker):
-    queue = Queue([worker], most_waiting=4)
+    queue = Queue([worker], max_waiting=4)
     yield queue
     worker.may_go.set()
     queue.close()
@@ -56,7 +56,7 @@ def test_other_settings_and_other_languages_have_batches_of_their_own(queue, wor
 
 
 def test_a_batch_has_an_end(queue, worker, held, monkeypatch):
-    monkeypatch.setattr(queue_module, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(queue_module, "MAX_BATCH_CHARACTERS", 10)
     results = [queue.submit(DE, [text]) for text in ("a" * 20, "b" * 6, "c" * 6, "d" * 4)]
     worker.may_go.set()
     for result in results:
@@ -126,7 +126,7 @@ def test_closing_finishes_what_waits(worker):
     worker.may_go.set()
     closing.join(TIMEOUT)
     assert worker.is_closed and [texts(result) for result in results] == [["b a"]] * 3
-    with pytest.raises(Busy, match="about to stop"):
+    with pytest.raises(Busy, match="is stopping"):
         queue.submit(DE, ["a"])
 
 
@@ -145,7 +145,7 @@ def scope_of(path: str, length: int) -> dict:
 def test_a_client_that_leaves_frees_its_place(app_of, worker, body, monkeypatch):
     queues = []
     monkeypatch.setattr(app_module, "Queue", lambda *arguments: queues.append(Queue(*arguments)) or queues[0])
-    app = app_of(most_waiting=1)
+    app = app_of(max_waiting=1)
     sent: list[dict] = []
 
     async def ask(leaves: asyncio.Event):

@@ -1,5 +1,6 @@
-"""`vaswani translate --processes`: what is shared out, in which order it comes back, and how processes end."""
+"""Pools of processes: how tasks are distributed, in which order results come back, and how processes end."""
 
+import operator
 import os
 import subprocess
 import sys
@@ -8,18 +9,14 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-import processes
 import pytest
 import speaker
 import waiting
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_checkpoint import PAIRS, tiny_checkpoint
-from typer.testing import CliRunner
 from waiting import wait_until
 
-from vaswani_transformer.commands import app, workers
-from vaswani_transformer.commands.console import Failure
+from vaswani_transformer.system.processes import ProcessPool, in_order, process_pool
 
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +41,7 @@ def test_results_keep_their_order_and_few_items_are_taken_in_advance(delays, ahe
         threading.Timer(item[1] / 1000, future.set_result, [item[0]]).start()
         return future
 
-    for i, result in enumerate(workers.in_order(submit, items(), ahead)):
+    for i, result in enumerate(in_order(submit, items(), ahead)):
         assert result == i
         given_back += 1
     assert given_back == len(delays)
@@ -54,16 +51,16 @@ def test_what_came_before_a_failure_of_the_items_is_given():
     def items():
         yield 1
         yield 2
-        raise Failure("line 3 is not UTF-8")
+        raise ValueError("line 3 is not UTF-8")
 
     def submit(item) -> Future:
         future = Future()
         future.set_result(item)
         return future
 
-    results = workers.in_order(submit, items(), 4)
+    results = in_order(submit, items(), 4)
     assert [next(results), next(results)] == [1, 2]
-    with pytest.raises(Failure, match="line 3"):
+    with pytest.raises(ValueError, match="line 3"):
         next(results)
 
 
@@ -77,23 +74,37 @@ def light_processes(monkeypatch):
 
 
 def test_every_process_loads_for_itself_and_all_work():
-    with workers.started(2, speaker.load, "so") as pool:
+    with process_pool(2, speaker.load, "so") as pool:
         given = [[f"{i}a", f"{i}b"] for i in range(40)]
-        results = list(workers.in_order(lambda texts: pool.submit(workers.run, texts), given, 4))
+        results = list(in_order(lambda texts: pool.submit(operator.call, texts), given, 4))
     assert [[r["translation_text"] for [r] in result] for result in results] == [[f"so {t}" for t in x] for x in given]
     processes = {record["process"] for result in results for [record] in result}
     assert len(processes) <= 2 and os.getpid() not in processes
 
 
-def test_a_killed_process_is_a_message():
-    with pytest.raises(Failure, match="use fewer --processes"), workers.started(2, speaker.load, "so") as pool:
-        list(workers.in_order(lambda texts: pool.submit(workers.run, texts), [["a"], ["die"], ["b"], ["c"]], 2))
+def test_a_killed_process_is_an_error():
+    with pytest.raises(BrokenProcessPool), process_pool(2, speaker.load, "so") as pool:
+        list(in_order(lambda texts: pool.submit(operator.call, texts), [["a"], ["die"], ["b"], ["c"]], 2))
 
 
-def test_whoever_leaves_does_not_wait():
-    with pytest.raises(KeyboardInterrupt), workers.started(1, speaker.load, "so") as pool:
-        assert pool.submit(workers.run, ["a"]).result()
-        unfinished = pool.submit(workers.run, ["wait"])
+def test_a_killed_process_can_be_replaced():
+    pool = ProcessPool(1, speaker.load, "so")
+    with pytest.raises(BrokenProcessPool):
+        pool.submit(operator.call, ["die"]).result()
+    pool.restart()
+    assert pool.submit(operator.call, ["a"]).result()[0][0]["translation_text"] == "so a"
+    pool.close()
+
+
+def test_an_error_of_loading_is_that_of_the_first_task():
+    with process_pool(1, speaker.refuse) as pool, pytest.raises(LookupError, match="no model"):
+        pool.submit(operator.call, ["a"]).result()
+
+
+def test_an_error_in_the_block_ends_the_processes_without_waiting():
+    with pytest.raises(KeyboardInterrupt), process_pool(1, speaker.load, "so") as pool:
+        assert pool.submit(operator.call, ["a"]).result()
+        unfinished = pool.submit(operator.call, ["wait"])
         raise KeyboardInterrupt
     with pytest.raises((BrokenProcessPool, CancelledError)):
         unfinished.result()
@@ -111,11 +122,12 @@ def test_processes_end_with_the_one_that_started_them():
     code = """
 import sys
 sys.argv[0] = "vaswani"
+import operator
 import speaker
-from vaswani_transformer.commands import workers
+from vaswani_transformer.system.processes import process_pool
 if __name__ == "__main__":
-    with workers.started(1, speaker.load, "so") as pool:
-        print(pool.submit(workers.run, ["a"]).result()[0][0]["process"], flush=True)
+    with process_pool(1, speaker.load, "so") as pool:
+        print(pool.submit(operator.call, ["a"]).result()[0][0]["process"], flush=True)
         speaker.wait()
 """
     paths = os.pathsep.join([str(Path(speaker.__file__).parent), str(Path(waiting.__file__).parent), str(ROOT)])
@@ -126,23 +138,3 @@ if __name__ == "__main__":
     parent.kill()
     parent.wait()
     wait_until(lambda: not running(worker), f"process {worker} still runs")
-
-
-# The command ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_is_translated_as_by_one_process(tmp_path, monkeypatch):
-    context = processes.context()  # before the patch, which it would run into
-    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda method: context)
-    lines = [*PAIRS, "", *PAIRS] * 20
-    (tmp_path / "in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = ["--processes", "2", "--scores", "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
-    run = CliRunner().invoke(app, ["translate", "--checkpoint", str(tiny_checkpoint()), *options])
-    assert (run.exit_code, run.stderr, run.exception) == (0, "", None)
-    written = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
-    assert [line.partition("\t")[2] for line in written] == [PAIRS.get(line, "") for line in lines]
-
-
-def test_processes_are_for_files(translate):
-    result = translate("--processes", "2", "Hello!")
-    assert result.exit_code == 2 and "give it by --input" in result.stderr

@@ -1,4 +1,4 @@
-"""A request's fields, from JSON or a form, and who may ask."""
+"""The fields of a request, from JSON or a form, and the API key."""
 
 import hashlib
 import hmac
@@ -10,33 +10,33 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.datastructures import FormData
 
 
-MOST_ALTERNATIVES = 9
+MAX_ALTERNATIVES = 9
 JSON = "application/json"
 FORMS = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
-def whole_characters(text: str) -> str:
-    """JSON can hold half a character, which no text can."""
+def check_unicode(text: str) -> str:
+    """Raises ValueError for a lone surrogate, which JSON can contain and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"it has half a character at position {error.start}") from error
+        raise ValueError(f"invalid Unicode (a lone surrogate) at position {error.start}") from error
     return text
 
 
-Text = Annotated[str, AfterValidator(whole_characters)]
+Text = Annotated[str, AfterValidator(check_unicode)]
 
 
 class Keyed(BaseModel):
-    api_key: str = Field("", description="Where the server asks for one; a header `Authorization: Bearer ...` will do.")
+    api_key: str = Field("", description="If the server requires a key; or the header `Authorization: Bearer KEY`.")
 
 
 class TranslateRequest(Keyed):
-    q: Text | list[Text] = Field(description="A text of any length, or several.")
-    source: Text = Field("auto", description="Its language, such as `en`; `auto` finds out.")
-    target: Text = Field(description="The language to translate into.")
+    q: Text | list[Text] = Field(description="A text of any length, or a list of texts.")
+    source: Text = Field("auto", description="Its language, such as `en`; `auto` detects it.")
+    target: Text = Field(description="The target language.")
     format: Literal["text", "html"] = "text"
-    alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES, description="Translations wanted besides the best.")
+    alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Number of further translations.")
 
 
 class DetectRequest(Keyed):
@@ -51,8 +51,8 @@ class FileRequest(Keyed):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def fields_of(request: Request) -> tuple[dict[str, Any], FormData | None]:
-    """What a request says in its address and its body; and its form, which holds files.
+async def read_fields(request: Request) -> tuple[dict[str, Any], FormData | None]:
+    """Returns the fields of a request's URL and body, and its form, which holds files.
 
     Raises:
         HTTPException: the body is neither JSON nor a form.
@@ -68,16 +68,20 @@ async def fields_of(request: Request) -> tuple[dict[str, Any], FormData | None]:
     if not body.strip():
         return fields, None
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, "The body of the request is neither JSON nor a form.") from error
-    if not isinstance(said, dict):
-        raise HTTPException(400, "The body of the request is not a JSON object.")
-    return fields | said, None
+        raise HTTPException(400, "The request body is neither JSON nor a form.") from error
+    if not isinstance(content, dict):
+        raise HTTPException(400, "The request body is not a JSON object.")
+    return fields | content, None
 
 
-def checked(model: type[Model], fields: dict[str, Any]) -> Model:
-    """Raises HTTPException, with a sentence, for fields that are missing or of the wrong kind."""
+def validate(model: type[Model], fields: dict[str, Any]) -> Model:
+    """Validates the fields of a request.
+
+    Raises:
+        HTTPException: a field is missing or invalid; the message names the first one.
+    """
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -89,21 +93,21 @@ def checked(model: type[Model], fields: dict[str, Any]) -> Model:
 
 
 def check_key(expected: str | None, fields: dict[str, Any], request: Request):
-    """Raises HTTPException for a request without the key, after the same time for any other key."""
+    """Raises HTTPException for a request without the key; takes the same time for every wrong key."""
     if not expected:
         return
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    given = str(fields.get("api_key") or bearer)
-    if not hmac.compare_digest(digest(given), digest(expected)):
-        raise HTTPException(403, "Invalid API key" if given else "This server asks for an API key: api_key")
+    key = str(fields.get("api_key") or bearer)
+    if not hmac.compare_digest(digest(key), digest(expected)):
+        raise HTTPException(403, "Invalid API key" if key else "This server requires an API key: api_key")
 
 
 def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
-def body_of(model: type[BaseModel], *kinds: str) -> dict[str, Any]:
-    """What OpenAPI says of a request's body."""
+def openapi_body(model: type[BaseModel], *kinds: str) -> dict[str, Any]:
+    """Describes a request body for OpenAPI."""
     schema = model.model_json_schema()
     if kinds == FORMS[1:]:
         schema["properties"]["file"] = {"type": "string", "format": "binary"}
