@@ -17,6 +17,7 @@ from torch.nn.modules import module as torch_module
 from transformers import GenerationConfig
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
+from .attention_vaswani import CACHE
 from .cpu_vaswani import product
 from .settings_vaswani import ANY_ROW
 from .shortlist_vaswani import OnlyShortlisted, ShortProduct
@@ -38,7 +39,7 @@ def can_step(decoder: nn.Module) -> bool:
 
 def can_replace_forward(model: Any, config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
     """Whether a `DecoderStep` may take the place of `forward`: nothing but logits is asked of the plain model."""
-    cache = model_kwargs.get("past_key_values")
+    cache = model_kwargs.get(CACHE)
     return (
         type(model).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
         and not ("forward" in vars(model) or model._forward_hooks or model._forward_pre_hooks)
@@ -299,9 +300,9 @@ class ModelStep:
         return self.outputs.logits[:, -1]
 
     def cache(self) -> Cache | None:
-        return self.model_kwargs.get("past_key_values")
+        return self.model_kwargs.get(CACHE)
 
     def reorder(self, rows: torch.Tensor):
         """Row i goes on from row `rows[i]`: [B * n]."""
-        if (cache := self.model_kwargs.get("past_key_values")) is not None:
+        if (cache := self.model_kwargs.get(CACHE)) is not None:
             self.model._reorder_cache(cache, rows)

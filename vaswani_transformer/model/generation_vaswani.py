@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.generation.configuration_utils import GenerationMode
 
+from .attention_vaswani import CACHE
 from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, Hypotheses, length_penalty
 from .constraints_vaswani import ConstrainedBeamSearch, check_required
 from .decoding_vaswani import ModelStep, can_replace_forward, start_steps
@@ -107,7 +108,7 @@ class Record:
             token_log_probs=best.log_probs,
             encoder_attentions=encoded.get("attentions") if config.output_attentions else None,
             encoder_hidden_states=encoded.get("hidden_states") if config.output_hidden_states else None,
-            past_key_values=cache,
+            **{CACHE: cache},
             **self.steps,
         )
 
@@ -145,7 +146,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         Without an `attention_mask`, source positions that hold the padding token are masked. Without `max_length` or
         `max_new_tokens`, each sentence may become as long as its source plus 50 tokens. Beam search with
         `return_dict_in_generate=True` gives a `VaswaniBeamOutput`, greedy search a `VaswaniGreedyOutput`; with
-        `return_cache=False` it comes without `past_key_values`, and sooner. With a `shortlist` only its tokens are
+        `return_cache=False` it comes without its cache, and sooner. With a `shortlist` only its tokens are
         considered, and probabilities are those among them. With `required_words` each translation holds its words: for
         each sentence a list of words, each a list of forms of which one is enough, each a list of token ids.
 
@@ -321,7 +322,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         """As the library's, but for the usual cache: a `DecoderStep` has its own, and the model makes it if needed."""
-        is_usual = generation_config.cache_implementation is None and model_kwargs.get("past_key_values") is None
+        is_usual = generation_config.cache_implementation is None and model_kwargs.get(CACHE) is None
         if not (is_usual and generation_mode in SEARCHES):
             return super()._prepare_cache_for_generation(
                 generation_config, model_kwargs, generation_mode, *args, **kwargs
@@ -375,9 +376,9 @@ class VaswaniGenerationMixin(GenerationMixin):
                     model_kwargs[name] = value.repeat_interleave(expand_size, dim=0)
         return input_ids, model_kwargs
 
-    def _reorder_cache(self, past_key_values: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
-        past_key_values.self_attention_cache.reorder_cache(beam_idx)
-        return past_key_values
+    def _reorder_cache(self, cache: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
+        cache.self_attention_cache.reorder_cache(beam_idx)
+        return cache
 
 
 def split(processors: LogitsProcessorList) -> tuple[LogitsProcessorList, OnlyShortlisted | None]:
