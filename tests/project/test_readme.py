@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from guide import PAGES as GUIDES
-from guide import models_kept, printed, run
+from guide import models_loaded_once, printed, run
 from waiting import TIMEOUT
 
 
@@ -57,7 +57,7 @@ def test_every_block_is_run_somewhere():
 def in_folder(tmp_path, monkeypatch, environment):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", environment["PATH"])
-    with models_kept():
+    with models_loaded_once():
         yield tmp_path
 
 
