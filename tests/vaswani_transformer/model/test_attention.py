@@ -197,7 +197,7 @@ def test_flash_equals_eager(tiny_model, make_batch, implementation, available, s
 # A sentence by itself, in any batch, on either side of its padding, with and without a cache -------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     source_lengths=st.lists(st.integers(1, 9), min_size=2, max_size=5),
     data=st.data(),

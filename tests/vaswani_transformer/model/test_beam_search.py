@@ -32,7 +32,7 @@ from vaswani_transformer.model.beam_search_vaswani import best_tokens
 # Against the paper's --------------------------------------------------------------------------------------------------
 
 
-BLOCKS, MODELS = 8, 12  # about 240 sentences
+BLOCKS, MODELS = 5, 12  # about 150 sentences
 
 
 @pytest.mark.parametrize("block", [pytest.param(0, marks=pytest.mark.quick), *range(1, BLOCKS)])
