@@ -1,7 +1,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-quick test-slow check types docs format constraints
+.PHONY: help install test test-quick test-slow test-lowest check types docs format constraints
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,17 @@ test-quick: ## Run the most telling tests, in about a minute
 
 test-slow: ## Run the tests that take minutes
 	$(PYTHON) -m pytest -m slow
+
+# `uv` knows how to choose the lowest versions of direct dependencies. torch stays at the tested one: PyPI's earlier
+# builds for Linux bring several GB of CUDA. Old versions warn about each other's new ones, which is not our code's doing.
+test-lowest: ## Run the quick tests with the lowest versions that pyproject.toml allows
+	rm -rf build/lowest && python3 -m venv build/lowest
+	build/lowest/bin/pip install -q uv
+	grep '^torch==' constraints.txt > build/lowest/torch.txt
+	build/lowest/bin/uv pip install -q --python build/lowest/bin/python --resolution lowest-direct \
+		--override build/lowest/torch.txt -e ".[test]"
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n auto -m "quick and not slow" \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 check: ## Lint and check the formatting, changing nothing
 	$(PYTHON) -m ruff check .

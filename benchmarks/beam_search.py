@@ -90,8 +90,8 @@ def main(arguments: list[str] | None = None):
         for size in options.batch_sizes:
             batch = make_batch(size, options.source_tokens, loops["ours"].config.vocab_size)
             runs = {name: partial(search, model, batch, options.new_tokens) for name, model in loops.items()}
-            ours, *theirs = (run() for run in runs.values())
-            if not all(torch.equal(ours, translation) for translation in theirs):
+            ours, *translations = (run() for run in runs.values())
+            if not all(torch.equal(ours, translation) for translation in translations):
                 raise RuntimeError("The loops found different translations, so their times cannot be compared.")
             seconds = in_turns(runs, options.rounds, time.process_time)
             results.append({"preset": preset, "batch_size": size})

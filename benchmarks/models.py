@@ -52,10 +52,10 @@ def numbered_tokenizer(vocab_size: int) -> PreTrainedTokenizerFast:
 
 def in_ctranslate2(model: VaswaniForConditionalGeneration, folder: Path, quantization: str) -> Path:
     """The folder of the same weights for CTranslate2, converted by our command."""
-    ours, theirs = folder / "ours", folder / quantization
+    ours, converted = folder / "ours", folder / quantization
     if not ours.exists():
         model.save_pretrained(ours)
         numbered_tokenizer(model.config.vocab_size).save_pretrained(ours)
-    command = [sys.executable, "-m", "conversion", "to-ctranslate2", ours, theirs, "--quantization", quantization]
+    command = [sys.executable, "-m", "conversion", "to-ctranslate2", ours, converted, "--quantization", quantization]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return theirs
+    return converted

@@ -159,11 +159,12 @@ def main(arguments: list[str] | None = None):
     context, connections, workers = multiprocessing.get_context("fork"), {}, []
     for way in WAYS:
         for precision in ("float32", "bfloat16"):
-            connection, theirs = context.Pipe()
+            connection, worker_end = context.Pipe()
             settings = (options.preset, batches, precision == "bfloat16")
-            workers.append(context.Process(target=work, args=(theirs, options.threads, way, *settings), daemon=True))
+            arguments = (worker_end, options.threads, way, *settings)
+            workers.append(context.Process(target=work, args=arguments, daemon=True))
             workers[-1].start()
-            theirs.close()
+            worker_end.close()
             connections[f"{way} {precision}"] = connection
     for connection in connections.values():
         connection.recv()

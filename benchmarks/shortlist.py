@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None):
                 seconds = in_turns(functions, options.rounds)
                 outputs = {kind: function() for kind, function in functions.items()}
                 copied = [copied_words(*pair) for pair in zip(sources, outputs["full"], strict=True)]
-                kept = [words & set(t.split()) for words, t in zip(copied, outputs["short"], strict=True)]
+                copied_too = [words & set(t.split()) for words, t in zip(copied, outputs["short"], strict=True)]
                 result = {"dtype": dtype, "set": name, "beams": beams, "sentences": len(sources)}
                 for kind, translations in outputs.items():
                     result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [references]).score, 2)
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None):
                 result |= {
                     "the same": round(same, 3),
                     "copied words": sum(map(len, copied)),
-                    "of these kept": sum(map(len, kept)),
+                    "of these kept": sum(map(len, copied_too)),
                     "sentences/s full": round(len(sources) / sorted(seconds["full"])[options.rounds // 2], 1),
                     "short / full": ratios(seconds, "short", baseline="full"),
                 }

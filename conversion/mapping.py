@@ -28,10 +28,13 @@ from .options import ConversionError, Options, sharing
 
 @dataclass(frozen=True)
 class Rule:
-    """`ours`, joined on axis 0, equal `theirs`, joined on axis 0 after transposing each if `transposed`."""
+    """Names of tensors here and in the toolkit. Each side joined on axis 0 holds the same numbers.
+
+    With `transposed`, each of the toolkit's tensors is transposed first.
+    """
 
     ours: tuple[str, ...]
-    theirs: tuple[str, ...]
+    toolkit: tuple[str, ...]
     transposed: bool = False
 
 
@@ -54,22 +57,22 @@ class Table:
         layers = {"e": config.encoder_layers, "d": config.decoder_layers}
         shapes = our_shapes(config)
         rules = []
-        for ours, theirs in self.rows:
+        for ours, toolkit in self.rows:
             stack = next((name for name in layers if f"{{{name}}}" in ours), None)
             for number in range(layers[stack]) if stack else [0]:
-                rules += self._row(numbered(ours, stack, number), numbered(theirs, stack, number), shapes)
+                rules += self._row(numbered(ours, stack, number), numbered(toolkit, stack, number), shapes)
         return rules
 
-    def _row(self, ours: str, theirs: str, shapes: Mapping[str, torch.Size]) -> Iterable[Rule]:
-        transposed = theirs.endswith(".T")
-        ours, theirs = expanded(ours), expanded(theirs.removesuffix(".T"))
+    def _row(self, ours: str, toolkit: str, shapes: Mapping[str, torch.Size]) -> Iterable[Rule]:
+        transposed = toolkit.endswith(".T")
+        ours, toolkit = expanded(ours), expanded(toolkit.removesuffix(".T"))
         if any(name in shapes for name in ours):  # a row of tensors
-            yield Rule(tuple(ours), tuple(theirs), transposed)
+            yield Rule(tuple(ours), tuple(toolkit), transposed)
             return
         for parameter, name in zip(("weight", "bias"), self.parameters, strict=True):
             rule = Rule(
                 tuple(f"{module}.{parameter}" for module in ours),
-                tuple(parameter_name(module, parameter, name) for module in theirs),
+                tuple(parameter_name(module, parameter, name) for module in toolkit),
                 transposed and parameter == "weight",
             )
             if all(tensor in shapes for tensor in rule.ours):
@@ -91,11 +94,11 @@ class Table:
         for rule in self.rules(config):
             if wrong := unusable(rule, tensors):
                 problems += wrong
-                used.update(rule.theirs)
+                used.update(rule.toolkit)
                 continue
-            used.update(rule.theirs)
+            used.update(rule.toolkit)
             expected = [shapes[name] for name in rule.ours]
-            whole = joined([tensors[name].float() for name in rule.theirs], rule.transposed)
+            whole = joined([tensors[name].float() for name in rule.toolkit], rule.transposed)
             if len(expected[0]) == 1:  # Marian's vectors are [1, n]
                 whole = whole.flatten()
             if whole.shape != (sum(shape[0] for shape in expected), *expected[0][1:]):
@@ -116,19 +119,19 @@ class Table:
 
     def write(self, ours: Mapping[str, torch.Tensor], config: VaswaniConfig) -> dict[str, torch.Tensor]:
         """Converts our tensors to the toolkit's. Joined tensors are divided evenly among their names."""
-        theirs = {}
+        tensors = {}
         for rule in self.rules(config):
             whole = torch.cat([ours[name] for name in rule.ours])
-            for name, part in zip(rule.theirs, whole.chunk(len(rule.theirs)), strict=True):
-                theirs[name] = (part.T if rule.transposed else part).contiguous()
-        return theirs
+            for name, part in zip(rule.toolkit, whole.chunk(len(rule.toolkit)), strict=True):
+                tensors[name] = (part.T if rule.transposed else part).contiguous()
+        return tensors
 
 
 def unusable(rule: Rule, tensors: Mapping[str, torch.Tensor]) -> list[str]:
     """Returns the problems with the tensors of a rule, if any."""
-    if missing := [f"{name} is missing" for name in rule.theirs if name not in tensors]:
+    if missing := [f"{name} is missing" for name in rule.toolkit if name not in tensors]:
         return missing
-    kinds = {name: tensors[name].dtype for name in rule.theirs}
+    kinds = {name: tensors[name].dtype for name in rule.toolkit}
     return [f"{name} is {kind}, not floating-point" for name, kind in kinds.items() if not kind.is_floating_point]
 
 
@@ -141,8 +144,8 @@ def joined(parts: list[torch.Tensor], transposed: bool) -> torch.Tensor:
 
 
 def shape_mismatch(rule: Rule, tensors: Mapping[str, torch.Tensor], expected: list[torch.Size]) -> str:
-    stored = " + ".join(str(list(tensors[name].shape)) for name in rule.theirs)
-    return f"{', '.join(rule.theirs)}: {stored} does not fit {[list(shape) for shape in expected]}"
+    stored = " + ".join(str(list(tensors[name].shape)) for name in rule.toolkit)
+    return f"{', '.join(rule.toolkit)}: {stored} does not fit {[list(shape) for shape in expected]}"
 
 
 def matrices(tensors: Mapping[str, torch.Tensor], names: Sequence[str], options: Options) -> list[torch.Tensor]:

@@ -48,7 +48,7 @@ class Decoder(nn.Module):
             input_ids=input_ids,
             encoder_hidden_states=encoder_hidden_states,
             encoder_attention_mask=encoder_attention_mask,
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         ).last_hidden_state
         return self.lm_head(hidden_states)

@@ -29,11 +29,11 @@ def test_a_weight_and_a_bias_without_a_common_name_take_one_row():
     )
     attention, norm = "model.encoder.layers.0.self_attn.qkv_proj", "model.encoder.layers.0.self_attn_norm"
     rules = {rule.ours[0]: rule for rule in table.rules(CONFIG)}
-    assert rules[f"{attention}.weight"].theirs == ("l1_Wq", "l1_Wk", "l1_Wv")
+    assert rules[f"{attention}.weight"].toolkit == ("l1_Wq", "l1_Wk", "l1_Wv")
     assert rules[f"{attention}.weight"].transposed
-    assert [rules[f"{norm}.{name}"].theirs for name in ("weight", "bias")] == [("l1_ln_scale",), ("l1_ln_bias",)]
+    assert [rules[f"{norm}.{name}"].toolkit for name in ("weight", "bias")] == [("l1_ln_scale",), ("l1_ln_bias",)]
     if f"{attention}.bias" in our_shapes(CONFIG):  # without biases in attention, the row says nothing about them
-        assert rules[f"{attention}.bias"].theirs == ("l1_bq", "l1_bk", "l1_bv")
+        assert rules[f"{attention}.bias"].toolkit == ("l1_bq", "l1_bk", "l1_bv")
         assert not rules[f"{attention}.bias"].transposed
 
 

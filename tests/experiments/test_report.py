@@ -294,6 +294,7 @@ def test_cost_takes_hours_only_where_this_machine_is_like_the_one_that_trained(
     monkeypatch.setattr(cost, "capacity", {"float32": 1e9, "bfloat16": bfloat16}.get)
     monkeypatch.setattr(cost, "PAPER_RUNS", {})
     monkeypatch.setattr(cost, "CHECKPOINTS", ["mini-en-de"])
+    monkeypatch.setattr(cost, "captions", lambda rows: [])
     (row,) = cost.run(Lab(tmp_path, None))["rows"]
     assert row.get("formula") == (2 * 3600 * 3 * bfloat16 if known else None)
 

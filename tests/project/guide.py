@@ -28,8 +28,8 @@ BLOCK = re.compile(r"```(console|python)\n(.*?)```\n", re.DOTALL)
 
 
 @contextlib.contextmanager
-def models_kept() -> Iterator[None]:
-    """The commands in this process load each model once."""
+def models_loaded_once() -> Iterator[None]:
+    """Makes the commands in this process load each model once."""
     load = commands.models.load_pipeline
     commands.models.load_pipeline = functools.cache(load)
     try:
@@ -38,10 +38,15 @@ def models_kept() -> Iterator[None]:
         commands.models.load_pipeline = load
 
 
+def invoke(command: str):
+    """Runs a command of `vaswani` in this process, which is faster: a new one imports torch first."""
+    return CliRunner().invoke(commands.app, shlex.split(command, comments=True)[1:])
+
+
 def run(command: str) -> str:
-    """What a command prints; those of `vaswani` run in this process, which is faster."""
-    if command.startswith("vaswani ") and not re.search(r"[|<>;&]", re.sub(r'"[^"]*"', "", command)):
-        result = CliRunner().invoke(commands.app, shlex.split(command, comments=True)[1:])
+    """Returns what a command prints. Commands of `vaswani` alone run in this process."""
+    if command.startswith("vaswani ") and not re.search(r"[|<>;&]", re.sub(r'"[^"]*"|#.*', "", command)):
+        result = invoke(command)
         assert result.exit_code == 0, f"{command}\n{result.output}"
         return result.output
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -51,14 +56,14 @@ def run(command: str) -> str:
 
 
 def shown(code: str) -> str:
-    """A block of commands with what they print; "..." below a command stands for that."""
+    """Returns a block of commands, each followed by its output, or by "..." if the page shows only that."""
     entries = re.split(r"^\$ (.*)\n", code, flags=re.MULTILINE)[1:]
-    found = ((command, wanted, run(command)) for command, wanted in zip(entries[::2], entries[1::2], strict=True))
-    return "".join(f"$ {command}\n{ANY if wanted == ANY else output}" for command, wanted, output in found)
+    outputs = ((command, wanted, run(command)) for command, wanted in zip(entries[::2], entries[1::2], strict=True))
+    return "".join(f"$ {command}\n{ANY if wanted == ANY else output}" for command, wanted, output in outputs)
 
 
 def memory() -> str:
-    """A small translation memory, in TMX, for the page on fine-tuning."""
+    """Returns a small translation memory, in TMX, for the page on fine-tuning."""
     colours = {"red": "rote", "blue": "blaue", "green": "grüne", "old": "alte", "new": "neue", "small": "kleine"}
     things = {"valve": "Ventil", "pump": "Pumpe", "hose": "Schlauch", "filter": "Filter", "lamp": "Leuchte"}
     pairs = [(f"Check the {a} {b}.", f"{colours[a]} {things[b]} prüfen.") for a in colours for b in things]
@@ -77,12 +82,12 @@ def printed(code: str) -> str:
 
 
 def page_as_it_is(page: str) -> str:
-    """A page with what its commands print; run in the present folder."""
+    """Returns the page with the current output of its commands, which run in the current folder."""
     return BLOCK.sub(lambda m: f"```console\n{shown(m[2])}```\n" if m[1] == "console" else m[0], page)
 
 
 if __name__ == "__main__":
-    with models_kept(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with models_loaded_once(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("memory.tmx").write_text(memory(), encoding="utf-8")
         for page in PAGES:
             page.write_text(page_as_it_is(page.read_text(encoding="utf-8")), encoding="utf-8")

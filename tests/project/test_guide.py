@@ -1,15 +1,15 @@
-"""Every example of the guide, run as it stands there."""
+"""Every example of the guide, run as written."""
 
 import re
 import shutil
 
 import pytest
-from guide import BLOCK, PAGES, memory, models_kept, page_as_it_is, printed
+from guide import BLOCK, PAGES, memory, models_loaded_once, page_as_it_is, printed
 
 
 @pytest.fixture(scope="module", autouse=True)
-def kept():
-    with models_kept():
+def loads_once():
+    with models_loaded_once():
         yield
 
 

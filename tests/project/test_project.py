@@ -72,9 +72,9 @@ def test_constraints_pin_every_direct_dependency():
 
 
 def test_test_extra_holds_the_extras_that_users_choose_from():
-    [own] = [r for r in map(Requirement, EXTRAS["test"]) if r.name == PROJECT["name"]]
+    [package] = [r for r in map(Requirement, EXTRAS["test"]) if r.name == PROJECT["name"]]
     needs_compiler = {"align"}
-    assert own.extras == EXTRAS.keys() - {"test", "docs", "dev"} - needs_compiler
+    assert package.extras == EXTRAS.keys() - {"test", "docs", "dev"} - needs_compiler
 
 
 # The wheel -----------------------------------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ def test_rooms_work_from_the_wheel(site_packages, tmp_path, verb, words):
 
 @pytest.mark.parametrize("room", [PACKAGE.name, *(room for room in ROOMS if (ROOT / room).is_dir())])
 def test_folder_does_not_import_the_other_folders(room):
-    others = {"tests", *ROOMS} - {room}
-    found = [(path, i) for path in (ROOT / room).rglob("*.py") for i in imports(path) if i.split(".")[0] in others]
-    assert found == []
+    closed = {"tests", *ROOMS} - {room}
+    imported = ((path, name) for path in (ROOT / room).rglob("*.py") for name in imports(path))
+    assert [(path, name) for path, name in imported if name.split(".")[0] in closed] == []
 
 
 def test_every_file_of_the_library_is_used():
@@ -182,9 +182,9 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on():
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     machine_path = re.compile(rb"(?<![\w.-])/(?:work|root|home|Users)/[\w.]+")
-    found = []
+    mentions = []
     for path in (ROOT / name for name in names if name):
         content = path.read_bytes() if path.is_file() else b""
         if b"\0" not in content[:8192]:
-            found += [(path, match.decode()) for match in machine_path.findall(content)]
-    assert found == []
+            mentions += [(path, match.decode()) for match in machine_path.findall(content)]
+    assert mentions == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from guide import PAGES as GUIDES
-from guide import models_kept, printed, run
+from guide import invoke, models_loaded_once, printed, run
 from waiting import TIMEOUT
 
 
@@ -57,16 +57,15 @@ def test_every_block_is_run_somewhere():
 def in_folder(tmp_path, monkeypatch, environment):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", environment["PATH"])
-    with models_kept():
+    with models_loaded_once():
         yield tmp_path
 
 
 @pytest.mark.parametrize("code", select("bash", "in a clone"))
-def test_examples_in_a_clone(code, tmp_path, environment):
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
+def test_examples_in_a_clone(code, in_folder):
+    (in_folder / "tests").symlink_to(ROOT / "tests")
     for line in code.splitlines():
-        result = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0 and result.stdout, f"{line}\n{result.stderr}"
+        assert run(line), line
 
 
 @pytest.mark.parametrize("code", select("python", None, pages=[ROOT / "README.md"]))
@@ -77,13 +76,13 @@ def test_python_examples(code, in_folder):
 @pytest.mark.parametrize(
     "line", [x for code in select("bash", "needs the corpora") for x in code.splitlines() if "DATA" in x]
 )
-def test_commands_that_need_the_corpora_ask_for_them(line, tmp_path, environment):
+def test_commands_that_need_the_corpora_ask_for_them(line, in_folder):
     """All but the corpora is in place: each command gets as far as looking for the data."""
     for name in ("training", "vaswani_transformer"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    result = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert result.returncode == 1, result.stderr
-    assert "DATA/" in result.stderr and "Traceback" not in result.stderr
+        (in_folder / name).symlink_to(ROOT / name)
+    result = invoke(line)
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1, result.output
+    assert "DATA/" in result.output
 
 
 def test_the_command_that_opens_a_page_serves_it(environment):

@@ -14,6 +14,7 @@ import pytest
 from matplotlib import image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_data import arguments, finish, logged, start
+from waiting import TIMEOUT
 
 from training.report import Report, duration, plot_curves
 
@@ -44,7 +45,7 @@ def watched(toy, tmp_path_factory):
     process = start(arguments(toy, folder / "run", *overrides), log, before=partial(use_terminal, os.ttyname(slave)))
     code, text = finish(process, log)
     os.close(slave)
-    reader.join(30)
+    reader.join(TIMEOUT)
     os.close(master)
     terminal = b"".join(shown).decode()
     assert code == 0, text + terminal

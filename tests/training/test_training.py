@@ -116,7 +116,7 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, who
     """SIGKILL when files of the run are touched, which is when they might be left half done, and at any other time."""
     rng, output, log = random.Random(7), tmp_path / "run", tmp_path / "out"
     command, killed = arguments(toy, output, cache=cache), 0
-    for attempt in range(9):
+    for attempt in range(6):
         if attempt % 3 == 2:
             process = start(command, log)
             process.join(rng.uniform(0.3, 0.9) * float((whole / "took").read_text()))

@@ -12,6 +12,15 @@ from torch import nn
 from transformers import PreTrainedConfig
 from transformers.cache_utils import EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import BaseModelOutputWithPast
+from transformers.utils.deprecation import deprecate_kwarg
+
+
+# The name of the cache in transformers' arguments and outputs: `past_key_values` before version 5.24.
+CACHE = "cache" if hasattr(BaseModelOutputWithPast, "cache") else "past_key_values"
+
+# Lets `forward` take the cache by either name. A version of the past means: rename it without a warning.
+accepts_past_key_values = deprecate_kwarg("past_key_values", version="5.0", new_name="cache")
 
 
 def attend(

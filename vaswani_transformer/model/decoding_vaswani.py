@@ -17,6 +17,7 @@ from torch.nn.modules import module as torch_module
 from transformers import GenerationConfig
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 
+from .attention_vaswani import CACHE
 from .cpu_vaswani import fast_linear
 from .settings_vaswani import ROW_INDEPENDENT
 from .shortlist_vaswani import OnlyShortlisted, ShortProduct
@@ -38,7 +39,7 @@ def can_step(decoder: nn.Module) -> bool:
 
 def can_replace_forward(model: Any, config: GenerationConfig, synced_gpus: bool, model_kwargs: dict) -> bool:
     """Whether a `DecoderStep` can replace `forward`: the model is unchanged, and only its logits are needed."""
-    cache = model_kwargs.get("past_key_values")
+    cache = model_kwargs.get(CACHE)
     return (
         type(model).forward.__qualname__ == "VaswaniForConditionalGeneration.forward"
         and not ("forward" in vars(model) or model._forward_hooks or model._forward_pre_hooks)
@@ -303,9 +304,9 @@ class ModelStep:
         return self.outputs.logits[:, -1]
 
     def cache(self) -> Cache | None:
-        return self.model_kwargs.get("past_key_values")
+        return self.model_kwargs.get(CACHE)
 
     def reorder(self, rows: torch.Tensor):
         """Let row i continue row `rows[i]`: [B * n]."""
-        if (cache := self.model_kwargs.get("past_key_values")) is not None:
+        if (cache := self.model_kwargs.get(CACHE)) is not None:
             self.model._reorder_cache(cache, rows)

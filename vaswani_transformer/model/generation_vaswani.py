@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.generation.configuration_utils import GenerationMode
 
+from .attention_vaswani import CACHE
 from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, length_penalty
 from .constraints_vaswani import ConstrainedBeamSearch, check_required
 from .decoding_vaswani import ModelStep, can_replace_forward, start_steps
@@ -100,7 +101,7 @@ class StepRecorder:
         return dict(
             encoder_attentions=encoded.get("attentions") if self.config.output_attentions else None,
             encoder_hidden_states=encoded.get("hidden_states") if self.config.output_hidden_states else None,
-            past_key_values=cache,
+            **{CACHE: cache},
             **self.steps,
         )
 
@@ -142,7 +143,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
         Args:
             inputs, generation_config, logits_processor, stopping_criteria, **kwargs: As in `GenerationMixin.generate`.
-            return_cache: False leaves `past_key_values` out of the output, which is faster.
+            return_cache: False leaves the cache out of the output, which is faster.
             shortlist: Only produce target tokens that it lists for the source. Scores are then probabilities among
                 these tokens.
             required_words: Words that each translation must contain: for each sentence a list of words, each a list of
@@ -393,7 +394,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, generation_mode, *args, **kwargs):
         """As the library's, but not for the default cache: a `DecoderStep` has its own, and the decoder makes one."""
-        is_default = generation_config.cache_implementation is None and model_kwargs.get("past_key_values") is None
+        is_default = generation_config.cache_implementation is None and model_kwargs.get(CACHE) is None
         if not (is_default and generation_mode in OWN_MODES):
             return super()._prepare_cache_for_generation(
                 generation_config, model_kwargs, generation_mode, *args, **kwargs
@@ -426,9 +427,9 @@ class VaswaniGenerationMixin(GenerationMixin):
                     model_kwargs[name] = value.repeat_interleave(expand_size, dim=0)
         return input_ids, model_kwargs
 
-    def _reorder_cache(self, past_key_values: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
-        past_key_values.self_attention_cache.reorder_cache(beam_idx)
-        return past_key_values
+    def _reorder_cache(self, cache: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
+        cache.self_attention_cache.reorder_cache(beam_idx)
+        return cache
 
 
 def split_processors(processors: LogitsProcessorList) -> tuple[LogitsProcessorList, OnlyShortlisted | None]:

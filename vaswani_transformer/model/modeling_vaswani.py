@@ -41,7 +41,16 @@ from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention_vaswani import attend, cross_attention_mask, padding_mask, store_source, store_target, stored_source
+from .attention_vaswani import (
+    CACHE,
+    accepts_past_key_values,
+    attend,
+    cross_attention_mask,
+    padding_mask,
+    store_source,
+    store_target,
+    stored_source,
+)
 from .configuration_vaswani import VaswaniConfig
 from .cpu_vaswani import dropout, linear
 from .generation_vaswani import VaswaniGenerationMixin
@@ -203,34 +212,31 @@ class VaswaniAttention(nn.Module):
         x: torch.Tensor,
         memory: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        **kwargs: Unpack[TransformersKwargs],
+        **kwargs: Unpack[TransformersKwargs],  # with the cache, by its name `CACHE`
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """x [B, T, D], the encoder's output `memory` [B, S, D] -> [B, T, D], and weights [B, H, T, S] if eager."""
         project = self.project_cross if self.is_cross else self.project_self
-        query, key, value = project(x, memory, past_key_values)  # Q W^Q, K W^K, V W^V of each head
+        query, key, value = project(x, memory, kwargs.pop(CACHE, None))  # Q W^Q, K W^K, V W^V of each head
         kernel = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
         heads, weights = attend(kernel, self, query, key, value, attention_mask, **kwargs)  # [B, T, H, V]
         return linear(self.out_proj, heads.flatten(-2)), weights  # Concat(head_1, ..., head_h) W^O
 
-    def project_self(self, x: torch.Tensor, memory: None, past_key_values: Cache | None) -> tuple[torch.Tensor, ...]:
+    def project_self(self, x: torch.Tensor, memory: None, cache: Cache | None) -> tuple[torch.Tensor, ...]:
         """x [B, T, D] -> query [B, H, T, K]; of past and current tokens, keys [B, H, S, K] and values [B, H, S, V]."""
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
         query, key, value = linear(self.qkv_proj, x).split((keys, keys, values), dim=-1)
         key, value = self.split_heads(key, self.d_k), self.split_heads(value, self.d_v)
-        return self.split_heads(query, self.d_k), *store_target(past_key_values, self.layer_idx, key, value)
+        return self.split_heads(query, self.d_k), *store_target(cache, self.layer_idx, key, value)
 
-    def project_cross(
-        self, x: torch.Tensor, memory: torch.Tensor, past_key_values: Cache | None
-    ) -> tuple[torch.Tensor, ...]:
+    def project_cross(self, x: torch.Tensor, memory: torch.Tensor, cache: Cache | None) -> tuple[torch.Tensor, ...]:
         """x [B, T, D] -> query [B, H, T, K]; memory [B, S, D] -> keys [B, H, S, K] and values [B, H, S, V]."""
         query = self.split_heads(linear(self.q_proj, x), self.d_k)
-        if (stored := stored_source(past_key_values, self.layer_idx)) is not None:
+        if (stored := stored_source(cache, self.layer_idx)) is not None:
             return query, *stored
         widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
         key, value = linear(self.kv_proj, memory).split(widths, dim=-1)
         key, value = self.split_heads(key, self.d_k), self.split_heads(value, self.d_v)
-        return query, *store_source(past_key_values, self.layer_idx, key, value)
+        return query, *store_source(cache, self.layer_idx, key, value)
 
     def split_heads(self, x: torch.Tensor, width: int) -> torch.Tensor:
         """[B, T, H * width] -> [B, H, T, width]"""
@@ -328,7 +334,7 @@ class VaswaniDecoderLayer(VaswaniLayer):
         target_mask: torch.Tensor | None,
         memory: torch.Tensor,
         memory_mask: torch.Tensor | None = None,
-        **kwargs: Unpack[TransformersKwargs],  # with the cache, `past_key_values`
+        **kwargs: Unpack[TransformersKwargs],  # with the cache, by its name `CACHE`
     ) -> torch.Tensor:
         # Masked Multi-Head Attention, Multi-Head Attention, Feed Forward: each with its Add & Norm
         x = self.add_and_norm(x, self.self_attn, self.self_attn_norm, attention_mask=target_mask, **kwargs)
@@ -393,6 +399,7 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    @accepts_past_key_values
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -401,7 +408,7 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.FloatTensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
@@ -410,23 +417,20 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
 
         `attention_mask` covers past and current tokens. Several rows of the target may share one row of the source.
         """
-        if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past = None if past_key_values is None else past_key_values.self_attention_cache
+        if use_cache and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past = None if cache is None else cache.self_attention_cache
         past_length = 0 if past is None else past.get_seq_length()
         embedded = look_up(self.embed_tokens, input_ids, inputs_embeds, self.config)
         x = self.embedding(embedded, attention_mask, past_length)  # [B, T, D]
         # "This masking [...] ensures that the predictions for position i can depend only on the known outputs at
         # positions less than i."
-        # Positional arguments: newer versions of transformers have another name for the cache.
         target_mask = create_causal_mask(self.config, x, attention_mask, past)
         memory_mask = cross_attention_mask(self.config, x, encoder_hidden_states, encoder_attention_mask)
         for layer in self.layers:
             # Gradient checkpointing and the capture of outputs need the first three as positional arguments.
-            x = layer(x, target_mask, encoder_hidden_states, memory_mask, past_key_values=past_key_values, **kwargs)
-        return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=self.norm(x), past_key_values=past_key_values
-        )
+            x = layer(x, target_mask, encoder_hidden_states, memory_mask, **{CACHE: cache}, **kwargs)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.norm(x), **{CACHE: cache})
 
 
 # Figure 1: The Transformer - model architecture ----------------------------------------------------------------------
@@ -455,6 +459,7 @@ class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
         self.decoder = VaswaniDecoder(config)
         self.post_init()
 
+    @accepts_past_key_values
     @can_return_tuple
     def forward(
         self,
@@ -463,7 +468,7 @@ class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple[torch.FloatTensor, ...] | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
         decoder_inputs_embeds: torch.FloatTensor | None = None,
         use_cache: bool | None = None,
@@ -488,14 +493,14 @@ class VaswaniModel(VocabularyMixin, VaswaniPreTrainedModel):
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=encoder_outputs[0],
             encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             **kwargs,
         )
         return Seq2SeqModelOutput(
             last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
+            **{CACHE: decoder_outputs.get(CACHE)},
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
@@ -547,6 +552,7 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
         """The decoder's input for `labels`: [B, T] -> [B, T], the start token first and without the last label."""
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
 
+    @accepts_past_key_values
     @can_return_tuple
     def forward(
         self,
@@ -555,7 +561,7 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: BaseModelOutput | tuple[torch.FloatTensor, ...] | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.FloatTensor | None = None,
         decoder_inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
@@ -577,7 +583,7 @@ class VaswaniForConditionalGeneration(HeadVocabularyMixin, VaswaniPreTrainedMode
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         source = dict(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
         target = dict(decoder_input_ids=decoder_input_ids, decoder_attention_mask=decoder_attention_mask)
-        target |= dict(decoder_inputs_embeds=decoder_inputs_embeds, past_key_values=past_key_values)
+        target |= dict(decoder_inputs_embeds=decoder_inputs_embeds, cache=cache)
         outputs = self.model(**source, encoder_outputs=encoder_outputs, **target, use_cache=use_cache, **kwargs)
         positions = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = linear(self.lm_head, outputs.last_hidden_state[:, positions, :])  # [B, T, decoder_vocab_size]

@@ -32,7 +32,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     _supports_flex_attn = True
     _can_compile_fullgraph = True
     _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["cache", "past_key_values"]  # by its newer and older name
 
     # All projections of attention, for peft: `LoraConfig(target_modules=list(model.lora_targets))`. The usual names
     # "q_proj" and "v_proj" would only match the queries of cross-attention, because the other projections are fused.

@@ -12,6 +12,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniModel
+from vaswani_transformer.model.attention_vaswani import CACHE
 from vaswani_transformer.model.modeling_vaswani import VaswaniAttention
 
 
@@ -196,7 +197,7 @@ def test_flash_equals_eager(tiny_model, make_batch, implementation, available, s
 # A sentence by itself, in any batch, on either side of its padding, with and without a cache -------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     source_lengths=st.lists(st.integers(1, 9), min_size=2, max_size=5),
     data=st.data(),
@@ -223,7 +224,7 @@ def test_output_does_not_depend_on_batch_mates_padding_side_or_cache(
             cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
             memory = (alone.encoder_last_hidden_state,)
             steps = [
-                model(encoder_outputs=memory, decoder_input_ids=token, past_key_values=cache).logits
+                model(encoder_outputs=memory, decoder_input_ids=token, cache=cache).logits
                 for token in target.split(1, dim=1)
             ]
             torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=1e-4, atol=1e-5)
@@ -239,12 +240,10 @@ def test_cached_steps_of_a_padded_batch_equal_the_full_forward(tiny_model, make_
     ids = torch.cat((batch["decoder_input_ids"], more), dim=1)
     with torch.no_grad():
         full = model(**source, decoder_input_ids=ids, decoder_attention_mask=mask).logits
-        past = model(**batch, use_cache=True).past_key_values
+        past = model(**batch, use_cache=True)[CACHE]
         for i, token in enumerate(more.split(1, dim=1)):
             length = batch["decoder_input_ids"].shape[1] + i + 1
-            step = model(
-                **source, decoder_input_ids=token, decoder_attention_mask=mask[:, :length], past_key_values=past
-            )
+            step = model(**source, decoder_input_ids=token, decoder_attention_mask=mask[:, :length], cache=past)
             torch.testing.assert_close(step.logits[:, 0], full[:, length - 1], rtol=1e-4, atol=1e-5)
 
 
@@ -292,9 +291,9 @@ def test_beams_share_a_source_as_if_it_were_repeated(tiny_model, make_batch, imp
         for i, token in enumerate(target.split(1, dim=1)):
             step = model(
                 encoder_outputs=memory, attention_mask=source["attention_mask"], decoder_input_ids=token,
-                past_key_values=past, use_cache=True,
+                cache=past, use_cache=True,
             )  # fmt: skip
-            past = step.past_key_values
+            past = step[CACHE]
             torch.testing.assert_close(step.logits[:, 0], expected.logits[:, i], rtol=1e-4, atol=1e-5)
     keys = past.cross_attention_cache.layers[0].keys
     assert keys.shape[0] == 3, "the source's keys are stored once for all its beams"

@@ -6,6 +6,7 @@ from generation_examples import BATCH, PAD
 from model_examples import logits_of, static_cache
 from transformers import DynamicCache, EncoderDecoderCache
 
+from vaswani_transformer.model.attention_vaswani import CACHE
 from vaswani_transformer.model.decoding_vaswani import DecoderStep, can_step
 
 
@@ -40,7 +41,7 @@ def test_cached_steps_equal_the_full_forward(tiny_model, make_batch, kind, imple
     model.model.decoder.layers[0].cross_attn.kv_proj.register_forward_hook(lambda *_: calls.append(1))
     steps = []
     for ids in (target[:, :2], *target[:, 2:].split(1, dim=1)):
-        steps.append(logits_of(model, {**batch, "decoder_input_ids": ids, "past_key_values": cache}))
+        steps.append(logits_of(model, {**batch, "decoder_input_ids": ids, "cache": cache}))
     assert len(calls) == 1
     torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=1e-4, atol=1e-5)
 
@@ -51,9 +52,9 @@ def test_caches_follow_a_reordering_of_the_batch(tiny_model, make_batch):
     source = {name: batch[name][order] for name in ("input_ids", "attention_mask")}
     target = batch["decoder_input_ids"]
     with torch.no_grad():
-        past = model(**{**batch, "decoder_input_ids": target[:, :3], "decoder_attention_mask": None}).past_key_values
+        past = model(**{**batch, "decoder_input_ids": target[:, :3], "decoder_attention_mask": None})[CACHE]
         past.reorder_cache(order)
-        step = model(**source, decoder_input_ids=target[:, 3:4], past_key_values=past).logits
+        step = model(**source, decoder_input_ids=target[:, 3:4], cache=past).logits
         expected = model(**source, decoder_input_ids=torch.cat((target[order, :3], target[:, 3:4]), dim=1)).logits
     torch.testing.assert_close(step[:, 0], expected[:, 3], rtol=1e-4, atol=1e-5)
 
@@ -61,9 +62,21 @@ def test_caches_follow_a_reordering_of_the_batch(tiny_model, make_batch):
 def test_no_cache_unless_wanted(tiny_model, make_batch):
     model, batch = tiny_model(), make_batch()
     with torch.no_grad():
-        assert isinstance(model(**batch).past_key_values, EncoderDecoderCache)
-        assert model(**batch, use_cache=False).past_key_values is None
-        assert model(**batch, labels=batch["decoder_input_ids"]).past_key_values is None
+        assert isinstance(model(**batch)[CACHE], EncoderDecoderCache)
+        assert model(**batch, use_cache=False).get(CACHE) is None
+        assert model(**batch, labels=batch["decoder_input_ids"]).get(CACHE) is None
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_the_cache_goes_by_its_newer_and_older_name(tiny_model, make_batch, name):
+    """Without it the second token would see no first one, and the logits would be those of a first token."""
+    model, batch = tiny_model(), make_batch(target_lengths=(2, 2, 2))
+    source = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    first, second = batch["decoder_input_ids"].split(1, dim=1)
+    with torch.no_grad():
+        expected = model(**source, decoder_input_ids=batch["decoder_input_ids"]).logits[:, 1]
+        given = {name: model(**source, decoder_input_ids=first)[CACHE]}
+        torch.testing.assert_close(model(**source, decoder_input_ids=second, **given).logits[:, 0], expected)
 
 
 def test_the_library_refuses_a_quantised_cache_for_encoder_decoders(tiny_model, make_batch):

@@ -60,7 +60,7 @@ def test_a_decoding_step_with_a_static_cache_compiles_as_one_graph(tiny_model, m
     with torch.no_grad():
         expected = model(input_ids=batch["input_ids"], attention_mask=mask, decoder_input_ids=target).logits
         memory = (model.get_encoder()(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state,)
-        inputs = dict(encoder_outputs=memory, attention_mask=mask, past_key_values=static_cache(model, 7, 8))
+        inputs = dict(encoder_outputs=memory, attention_mask=mask, cache=static_cache(model, 7, 8))
         model(decoder_input_ids=target[:, :2], **inputs)
         graphs = []
         for i in range(2, 8):

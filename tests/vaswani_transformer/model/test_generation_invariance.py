@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from paper_beam_search import length_penalty
 from transformers import CompileConfig
 
+from vaswani_transformer.model.attention_vaswani import CACHE
 from vaswani_transformer.model.beam_search_vaswani import BeamSearch
 from vaswani_transformer.model.greedy_search_vaswani import GreedySearch
 
@@ -91,13 +92,13 @@ def test_caches_agree(mode, other):
 def test_goes_on_from_a_returned_cache():
     model = endless_model()
     first = model.generate(BATCH, max_new_tokens=4, return_dict_in_generate=True)
-    assert first.past_key_values.get_seq_length() == 4
+    assert first[CACHE].get_seq_length() == 4
     rest = model.generate(
         BATCH,
         decoder_input_ids=first.sequences,
         decoder_attention_mask=torch.ones_like(first.sequences),
-        past_key_values=first.past_key_values,
         max_new_tokens=5,
+        **{CACHE: first[CACHE]},
     )
     assert torch.equal(rest, model.generate(BATCH, max_new_tokens=9))
 
@@ -135,7 +136,7 @@ def test_sentences_that_leave_the_batch_are_found_as_in_it(monkeypatch, mode):
     whole, output = (
         model.generate(sources, **mode, return_dict_in_generate=True, return_cache=cached) for cached in (True, False)
     )
-    assert whole.past_key_values is not None and output.past_key_values is None
+    assert whole.get(CACHE) is not None and output.get(CACHE) is None
     assert any(rows is not None and 0 < len(rows) < 12 for rows in left)
     assert torch.equal(whole.sequences, output.sequences)
     for name in ("sequences_scores", "token_log_probs") if "num_beams" in mode else ():

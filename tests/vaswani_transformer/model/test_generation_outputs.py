@@ -18,6 +18,7 @@ from generation_examples import (
 from transformers import GenerationMixin, MarianConfig, MarianMTModel
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani_transformer.model.attention_vaswani import CACHE
 
 
 SIZES = dict(
@@ -65,8 +66,8 @@ def test_shapes_are_those_of_the_librarys_own_models():
                 min_new_tokens=5, max_new_tokens=5, suppress_tokens=[PAD], return_dict_in_generate=True,
                 **{f"output_{name}": True for name in wanted},
             )  # fmt: skip
-            parts = {name: x for name, x in output.items() if name not in ("token_log_probs", "past_key_values")}
-            cached = [tuple(layer.keys.shape) for layer in output.past_key_values.self_attention_cache.layers]
+            parts = {name: x for name, x in output.items() if name not in ("token_log_probs", CACHE)}
+            cached = [tuple(layer.keys.shape) for layer in output[CACHE].self_attention_cache.layers]
             outputs.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
         assert outputs[0] == outputs[1]
 
