@@ -281,6 +281,7 @@ print(CliRunner().invoke(app, ["info", "ada/once"]).output.strip())
 """
     offline = environment(hub, client.home, HF_HUB_OFFLINE="1")
     result = subprocess.run([sys.executable, "-c", script], env=offline, capture_output=True, encoding="utf-8")
+    assert result.stdout, result.stderr
     *known, error, info = result.stdout.split("\n", len(TARGETS) + 1)
     assert (known, hub.log) == (TARGETS, [])
     assert "parameters in F32" in info.splitlines()[-1]
