@@ -1,6 +1,5 @@
 """DocumentTranslator: what it asks of the pipeline, and what it does with warnings and missing alignments."""
 
-
 from fake_pipeline import Pipeline, identity, reversing
 
 from vaswani_transformer.documents import DocumentTranslator
