@@ -107,7 +107,8 @@ def write_card(checkpoint: Path, facts: Path):
         write_json(checkpoint / CURVE, curve_from_growth(growth["runs"]), indent=None)
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint, device_map="meta")
     parameters = sum(p.numel() for p in model.parameters())
-    size = sum(file.stat().st_size for file in checkpoint.iterdir())
+    # Without the two files written here, whose sizes would change with this figure.
+    size = sum(file.stat().st_size for file in checkpoint.iterdir() if file.name not in ("README.md", "about.json"))
     results = scores["results"]
     metrics = dict.fromkeys(name for result in results for name, value in result.items() if is_score(value))
 
