@@ -19,9 +19,9 @@ ELSEWHERE = "the project's repository has it in"
 class Checkpoint:
     """A checkpoint, as its about.json describes it.
 
-    `bytes` is its size on disk without its card, `max_length` the length of the longest training example in tokens, and `domain` the
-    kind of text it is made for, if there is only one. Each of `scores` has "dataset",
-    "metric", "value" and "signature".
+    `bytes` is its size on disk without its card, `max_length` the length of the longest training example in tokens, and
+    `domain` the kind of text it is made for, if there is only one. Each of `scores` has "dataset", "metric", "value"
+    and "signature".
     """
 
     name: str
