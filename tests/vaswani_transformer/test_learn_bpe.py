@@ -166,7 +166,7 @@ def test_too_small_is_refused():
 
 @pytest.mark.parametrize("texts", [[], [""], ["kurz"]])
 def test_too_little_text_is_refused(texts):
-    with pytest.raises(ValueError, match="only 2[0-9][0-9] tokens, not 400.*lower vocab_size or add text"):
+    with pytest.raises(ValueError, match="only 2[0-9][0-9] tokens, not 400.*Lower vocab_size, or add text"):
         learn_tokenizer(texts, VOCAB_SIZE)
 
 
