@@ -19,12 +19,12 @@ test-quick: ## Run the most telling tests, in about a minute
 test-slow: ## Run the tests that take minutes
 	$(PYTHON) -m pytest -m slow
 
-# `uv` knows how to choose the lowest versions of direct dependencies. torch stays at the tested one: PyPI's earlier
-# builds for Linux bring several GB of CUDA. Old versions warn about each other's new ones, which is not our code's doing.
+# uv chooses the lowest versions of direct dependencies. torch stays at the tested one: PyPI has its earlier builds for
+# Linux only with CUDA, several GB. Old packages warn about the new ones below them, which our code cannot help.
 test-lowest: ## Run the quick tests with the lowest versions that pyproject.toml allows
 	rm -rf build/lowest && python3 -m venv build/lowest
-	build/lowest/bin/pip install -q uv
-	grep '^torch==' constraints.txt > build/lowest/torch.txt
+	build/lowest/bin/pip install -q uv -c constraints.txt torch
+	build/lowest/bin/pip freeze | grep '^torch==' > build/lowest/torch.txt
 	build/lowest/bin/uv pip install -q --python build/lowest/bin/python --resolution lowest-direct \
 		--override build/lowest/torch.txt -e ".[test]"
 	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n auto -m "quick and not slow" \

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import whole_number
-from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.cpu import cpu_name
 from vaswani_transformer.system.files import atomic_file, check_writable
 
@@ -229,19 +228,3 @@ def run(options: argparse.Namespace):
         store(Path(folder), calibration)
     for result in results:
         print(json.dumps({name: value for name, value in result.items() if name != "bins"}))
-
-
-def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(
-        prog="python -m training.confidence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    options = parser.parse_args(arguments)
-    try:
-        run(options)
-    except (OSError, ValueError) as error:
-        exit_with_error(error)
-
-
-if __name__ == "__main__":
-    main()

@@ -40,8 +40,8 @@ if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits
 
 
 LEARNING_RATE, LORA_LEARNING_RATE = 5e-4, 3e-3
-LEAST_STEPS, MOST_EPOCHS = 200, 20  # of a small memory
-MOST_HELD_OUT = 500
+MIN_STEPS, MAX_EPOCHS = 200, 20  # of a small memory
+MAX_HELD_OUT = 500
 EXAMPLES = 3
 
 
@@ -118,7 +118,7 @@ class Options:
             metavar="N",
             rich_help_panel=TRAINING,
             help="Pairs to score before and after, and not to train on. "
-            f"[dim]\\[default: a tenth, at most {MOST_HELD_OUT}][/]",
+            f"[dim]\\[default: a tenth, at most {MAX_HELD_OUT}][/]",
         ),
     ] = None
     max_length: Annotated[
@@ -138,7 +138,7 @@ class Options:
             metavar="N",
             rich_help_panel=TRAINING,
             help="Passes over the pairs. [dim]\\[default: 3; more for a small memory, to reach "
-            f"{LEAST_STEPS} steps, but at most {MOST_EPOCHS}][/]",
+            f"{MIN_STEPS} steps, but at most {MAX_EPOCHS}][/]",
         ),
     ] = None
     max_steps: Annotated[
@@ -214,7 +214,7 @@ def train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Seq
 
 def epochs_for(pairs: int, batch_size: int) -> int:
     """Return 3 epochs for a large memory and more for a small one."""
-    return min(MOST_EPOCHS, max(3, math.ceil(LEAST_STEPS * batch_size / pairs)))
+    return min(MAX_EPOCHS, max(3, math.ceil(MIN_STEPS * batch_size / pairs)))
 
 
 def normalised(text: str) -> str:
@@ -232,7 +232,7 @@ def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[
         ValueError: There are too few pairs.
     """
     pairs = list(dict.fromkeys(pairs))
-    held_out = min(MOST_HELD_OUT, len(pairs) // 10) if held_out is None else held_out
+    held_out = min(MAX_HELD_OUT, len(pairs) // 10) if held_out is None else held_out
     random.Random(seed).shuffle(pairs)
     test: dict[str, Pair] = {}
     for pair in pairs:

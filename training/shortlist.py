@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer.system.command_line import whole_number
-from vaswani_transformer.system.console import exit_with_error
 
 from .models import load
 from .parallel_text import held_out_pairs, read_pairs, training_pairs
@@ -186,19 +185,3 @@ def run(options: argparse.Namespace):
     sources = tokenizer([source for source, _ in pairs[:1000]], padding=True, return_tensors="pt", verbose=False)
     size = shortlist.allowed_tokens(sources["input_ids"], target_size).sum() / len(sources["input_ids"])
     print(f"{len(pairs):,} pairs aligned. A sentence may use {size:,.0f} of {target_size:,} tokens on average.")
-
-
-def main(arguments: list[str] | None = None):
-    parser = argparse.ArgumentParser(
-        prog="python -m training.shortlist", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    options = parser.parse_args(arguments)
-    try:
-        run(options)
-    except (OSError, ValueError) as error:
-        exit_with_error(error)
-
-
-if __name__ == "__main__":
-    main()

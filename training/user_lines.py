@@ -36,7 +36,7 @@ COPIED = ("url", "email", "number", "placeholder", "printf", "tag", "emoji", "na
 class Line(NamedTuple):
     kind: str
     text: str
-    kept: str  # strings to copy, separated by " | "; for `typo` the corrected text, for `several` the sentences
+    required: str  # strings to copy, separated by " | "; for `typo` the corrected text, for `several` the sentences
 
 
 def lines_of(language: str) -> list[Line]:
@@ -51,12 +51,12 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     `corrected` is the translation of the text without typing errors.
     """
     if line.kind in COPIED and line.kind not in ("list", "odd"):
-        wanted, plain = Counter(line.kept.split(" | ")), _plain(translation)
+        wanted, plain = Counter(line.required.split(" | ")), _plain(translation)
         return all(plain.count(_plain(text)) >= count for text, count in wanted.items())
     if line.kind == "odd":
         return translation.strip() == line.text
     if line.kind == "list":
-        return translation.startswith(line.kept)
+        return translation.startswith(line.required)
     if line.kind == "capitals":
         return translation == translation.upper() and _has_similar_length(line.text, translation)
     if line.kind == "no_final_punctuation":
@@ -64,7 +64,7 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     if line.kind == "typo":
         return sacrebleu.sentence_chrf(translation, [corrected]).score >= 60
     sentences = len(re.findall(r"[.!?…]+(?=\s|$)", translation))
-    return sentences >= int(line.kept) and _has_similar_length(line.text, translation)
+    return sentences >= int(line.required) and _has_similar_length(line.text, translation)
 
 
 def _plain(text: str) -> str:
@@ -81,7 +81,7 @@ def measure_lines(lines: Sequence[Line], translate: Callable[[list[str]], list[s
 
     "kept" is the share of lines with strings to copy whose translation has all of them.
     """
-    corrected = [line.kept if line.kind == "typo" else "" for line in lines]
+    corrected = [line.required if line.kind == "typo" else "" for line in lines]
     translations = translate([*(line.text for line in lines), *corrected])
     rated = [
         (line, translation, passes(line, translation, right))
@@ -95,7 +95,7 @@ def measure_lines(lines: Sequence[Line], translate: Callable[[list[str]], list[s
         "kept": round(sum(copied) / len(copied), 4),
         "kinds": {kind: f"{sum(kinds[kind])} of {len(kinds[kind])}" for kind in sorted(kinds)},
         "failed": [
-            {"kind": line.kind, "source": line.text, "translation": translation, "kept": line.kept}
+            {"kind": line.kind, "source": line.text, "translation": translation, "kept": line.required}
             for line, translation, passed in rated
             if not passed
         ],

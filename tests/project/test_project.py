@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from vaswani_transformer import __version__
+from vaswani_transformer.documents import FORMATS
 
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +171,7 @@ def test_every_file_of_the_library_is_used():
     folders = [PACKAGE, *(ROOT / room for room in ROOMS)]
     paths = [path for folder in folders for path in folder.rglob("*.py")]
     used = {part for path in paths for name in imports(path) for part in name.split(".")}
+    used |= {format.module for format in FORMATS.values()}  # imported on demand
     unused = [path for path in PACKAGE.rglob("*.py") if path.stem not in {*used, "__init__", "__main__"}]
     assert [path for path in unused if '__name__ == "__main__"' not in path.read_text(encoding="utf-8")] == []
 

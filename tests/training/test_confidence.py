@@ -57,9 +57,9 @@ def test_the_command_writes_figures_and_the_record(folder, tmp_path, capsys):
     before = json.loads((folder / "generation_config.json").read_text())
     output = tmp_path / "figures"
     command = [str(folder), f"six={tmp_path / 'pairs.tsv'}", "--output", str(output)]
-    measuring.main(command)
+    release.main(["confidence", *command])
     assert json.loads((folder / "generation_config.json").read_text()) == before
-    release.main(["confidence", *command, "--write"])  # the same as a step of a release
+    release.main(["confidence", *command, "--write"])
     report = json.loads((output / "confidence.json").read_text())
     settings = json.loads((folder / "generation_config.json").read_text())
     assert settings == {**before, "confidence": report["calibration"]}
@@ -72,5 +72,5 @@ def test_wrong_input_is_a_message(folder, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("a\tb\n", encoding="utf-8")
     for file, message in ((tmp_path / "pairs.tsv", "at least two"), (tmp_path / "none.tsv", "none.tsv")):
         with pytest.raises(SystemExit):
-            measuring.main([str(folder), f"x={file}", "--output", str(tmp_path / "out")])
+            release.main(["confidence", str(folder), f"x={file}", "--output", str(tmp_path / "out")])
         assert message in capsys.readouterr().err

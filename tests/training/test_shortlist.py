@@ -88,7 +88,7 @@ def test_the_command_writes_a_file_that_a_search_takes(tmp_path, monkeypatch, ca
     monkeypatch.setattr(making, "align", diagonal)
     (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs(50)), encoding="utf-8")
     command = ["mini-en-de", "--tsv", str(tmp_path / "pairs.tsv"), "--output", str(tmp_path)]
-    release.main(["shortlist", *command])  # making.main(command) as a step of a release
+    release.main(["shortlist", *command])
     assert "50 pairs aligned" in capsys.readouterr().out
     model, tokenizer = load(checkpoint_path("mini-en-de"))
     inputs = tokenizer(["The dog sees a house."], return_tensors="pt")
@@ -107,7 +107,7 @@ def test_misuse_is_explained(tmp_path, capsys, content, options, message):
     (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8")
     command = ["mini-en-de", "--tsv", str(tmp_path / "pairs.tsv"), "--output", str(tmp_path), *options]
     with pytest.raises(SystemExit):
-        making.main(command)
+        release.main(["shortlist", *command])
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv"]
 

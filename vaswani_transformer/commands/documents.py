@@ -64,7 +64,7 @@ def translate(
     Raises:
         Failure: the document cannot be translated, read or written.
     """
-    record = pipeline.text_record
+    record = pipeline.training_texts
     translator = DocumentTranslator(pipeline, language or record.target_language or None, settings)
     try:
         translate_document(document, output, translator, keys)

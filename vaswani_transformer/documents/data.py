@@ -40,7 +40,7 @@ def translate_json(text: str, translator: DocumentTranslator, keys: list[str]) -
         data = json.loads(text, object_pairs_hook=Pairs)
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"Not valid JSON: {error}.") from error
-    paths = [found.path for found in find_texts([data])]
+    paths = [value.path for value in find_texts([data])]
     literals = [match for match in LITERAL.finditer(text) if match[1] is None]
     chosen = [literal for literal, path in zip(literals, paths, strict=True) if is_chosen(path, keys)]
     values = [json.loads(literal[0]) for literal in chosen]
@@ -70,11 +70,11 @@ def translate_yaml(text: str, translator: DocumentTranslator, keys: list[str]) -
         roots = [
             [data] for data in yaml.load_all(text.replace("\r\n", "\n"))
         ]  # lists, because a document may be a single text
-        texts = [found for root in roots for found in find_texts(root) if is_chosen(found.path, keys)]
+        texts = [value for root in roots for value in find_texts(root) if is_chosen(value.path, keys)]
         if not texts:
             return text
-        for found, new in zip(texts, translator.texts([found.value for found in texts]), strict=True):
-            found.replace(new)
+        for value, new in zip(texts, translator.texts([value.value for value in texts]), strict=True):
+            value.replace(new)
         yaml.dump_all([data for [data] in roots], output)
     except (YAMLError, RecursionError) as error:
         raise DocumentError(f"Not valid YAML: {' '.join(str(error).split())[:200]}") from error

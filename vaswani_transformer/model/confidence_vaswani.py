@@ -1,7 +1,7 @@
 """Confidence: how likely each word of a translation is right.
 
 The model's own probability of a word tells which of two words is the safer one, but not how safe it is. It is therefore
-calibrated on texts with known translations, by `python -m training.confidence`; the result is `confidence` in
+calibrated on texts with known translations, by `python -m training.release confidence`; the result is `confidence` in
 generation_config.json. In that measurement a word counts as right if the reference has it as well. A good paraphrase
 counts as wrong, so confidences are lower bounds.
 
@@ -53,7 +53,7 @@ class Calibration(NamedTuple):
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
                 "The confidence of this checkpoint is not calibrated: generation_config.json has no usable "
-                "`confidence`. Measure it with `python -m training.confidence`."
+                "`confidence`. Measure it with `python -m training.release confidence`."
             ) from error
 
     def probabilities(self, features: Features) -> torch.Tensor:

@@ -5,8 +5,8 @@
 
 The file shortlist.safetensors beside a checkpoint lists for each source token the target tokens that were aligned to
 it in training text, and the token itself, so that it can be copied. It also lists tokens that are always allowed.
-`python -m training.shortlist` makes the file. Each sentence has its own shortlist, independent of the rest of the batch
-(Jean et al. 2015 and Marian share one within a batch), and probabilities are those among its tokens.
+`python -m training.release shortlist` makes the file. Each sentence has its own shortlist, independent of the rest of
+the batch (Jean et al. 2015 and Marian share one within a batch), and probabilities are those among its tokens.
 
 Shapes: B sentences, n beams, R rows of a step (a sentence's beams one after the other), S source tokens, V source
 and W target vocabulary, K tokens of W on the shortlist of any sentence of the batch.
@@ -53,7 +53,7 @@ class Shortlist:
         Raises:
             ValueError: The file is missing or damaged.
         """
-        advice = "Make one with `python -m training.shortlist`."
+        advice = "Make one with `python -m training.release shortlist`."
         try:
             file = cached_file(str(path), FILE, revision=revision)
         except OSError as error:

@@ -216,7 +216,7 @@ class Service:
         if request.source == AUTO:
             answer["detectedLanguage"] = [as_libretranslate(source) for source in sources]
         if request.alternatives:
-            answer["alternatives"] = [[other["translation_text"] for other in others] for _, *others in records]
+            answer["alternatives"] = [[record["translation_text"] for record in rest] for _, *rest in records]
         if isinstance(request.q, str):
             answer = {name: values[0] for name, values in answer.items()}
         warnings = [warning for best, *_ in records for warning in best.get("warnings", [])]

@@ -1,7 +1,5 @@
 """DocumentTranslator: what it asks of the pipeline, and what it does with warnings and missing alignments."""
 
-from types import SimpleNamespace
-
 from fake_pipeline import Pipeline, identity, reversing
 
 from vaswani_transformer.documents import DocumentTranslator
@@ -41,7 +39,7 @@ def test_settings_and_progress_reach_the_pipeline():
 
 def test_a_checkpoint_that_cannot_align_is_not_asked_to():
     translator = identity()
-    translator.pipeline.model = SimpleNamespace(generation_config=SimpleNamespace(alignment_head=None))
+    translator.pipeline.can_align = False
     translator.pipeline.record = lambda text: {"translation_text": "ein rotes Haus"}
     [nodes] = translator(BOLD)
     assert not any(call["return_alignments"] for call in translator.pipeline.settings)
