@@ -1,4 +1,4 @@
-"""Model cards: the README.md of a checkpoint that was trained with this package or converted from another toolkit."""
+"""Writes model cards: the README.md of a checkpoint that was trained with this package or converted to it."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ HUB_ID = "PATH OR HUB ID OF THIS MODEL"  # in every card until publishing replac
 
 
 def render_card(metadata: ModelCardData, **facts: Any) -> str:
-    """Renders a card. `facts` are the variables of card_template.md; needs jinja2."""
+    """Renders a card. `facts` are the variables of card_template.md. Needs jinja2."""
     card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), hub_id=HUB_ID, cell=table_cell, **facts)
     # Conditions in the template leave blank lines.
     return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
@@ -27,7 +27,7 @@ def card_metadata(
     scores: Iterable[Mapping[str, Any]] = (),
     tags: Iterable[str] = (),
 ) -> ModelCardData:
-    """Returns a card's front matter, which the Hub reads. Each of `scores` has "dataset", "metric" and "value"."""
+    """Returns the front matter of a card, which the Hub reads. Each score has a "dataset", a "metric" and a "value"."""
     results = [
         EvalResult(
             task_type="translation",

@@ -1,6 +1,6 @@
-"""Lists the included checkpoints, and resolves a name, a folder or a Hub id. Needs no torch.
+"""Lists the included checkpoints, and finds a checkpoint by name, folder or Hub id. Needs no torch.
 
-The wheel does not contain weights that only research may use; it lists those checkpoints and where they are.
+The wheel does not contain weights for non-commercial use only. For these checkpoints it says where they are.
 """
 
 import json
@@ -19,9 +19,11 @@ ELSEWHERE = "the project's repository has it in"
 class Checkpoint:
     """A checkpoint, as its about.json describes it.
 
-    `bytes` is its size on disk without its card, `max_length` the length of the longest training example in tokens, and
-    `domain` the kind of text it is made for, if there is only one. Each of `scores` has "dataset", "metric", "value"
-    and "signature".
+    Attributes:
+        bytes: Its size on disk, without its card.
+        domain: The kind of text that it was trained for; "" for general text.
+        max_length: The length of the longest training example, in tokens.
+        scores: Dictionaries with "dataset", "metric", "value" and "signature".
     """
 
     name: str
@@ -43,7 +45,7 @@ class Checkpoint:
 
     @property
     def is_here(self) -> bool:
-        """Returns True if its weights are in this installation, and not only its description."""
+        """Returns True if this installation has its weights, not only its description."""
         return (self.path / "config.json").is_file()
 
     @property
@@ -73,7 +75,7 @@ def read_about(folder: Path) -> Checkpoint | None:
 
 
 def known() -> list[Checkpoint]:
-    """Returns the checkpoints that the package describes, by name; the weights of some may be elsewhere."""
+    """Returns the checkpoints that the package describes, by name. It has the weights of only some of them."""
     folders = sorted(CHECKPOINTS.iterdir()) if CHECKPOINTS.is_dir() else []
     return [about for about in map(read_about, folders) if about is not None]
 
@@ -87,26 +89,24 @@ def checkpoint_path(name: str) -> str:
     """Returns the folder of the included checkpoint `name`, for `from_pretrained` and `pipeline`.
 
     Raises:
-        ValueError: no included checkpoint has this name; the message lists them, or tells where this one is.
+        ValueError: no included checkpoint has this name; the message lists the included ones or says where it is.
     """
     for about in known():
         if about.name == name and about.is_here:
             return str(about.path)
         if about.name == name:
             raise ValueError(
-                f"The checkpoint {name} is not in this package ({about.licence}); {ELSEWHERE} {about.place}: "
-                "clone the repository and use that folder."
+                f"The checkpoint {name} is not in this package ({about.licence}); {ELSEWHERE} {about.place}. "
+                "Clone the repository and use that folder."
             )
     names = [about.name for about in included()]
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(
-        f"There is no checkpoint called {name!r}.{hint} This package comes with {', '.join(names) or 'none'}."
-    )
+    raise ValueError(f"There is no checkpoint called {name!r}.{hint} Included: {', '.join(names) or 'none'}.")
 
 
 def resolve(checkpoint: str) -> str:
-    """Returns the folder of an included checkpoint's name or of a path; returns a Hub id unchanged.
+    """Returns the folder of a checkpoint, given as a name or a path; returns a Hub id unchanged.
 
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
 
@@ -114,31 +114,31 @@ def resolve(checkpoint: str) -> str:
         ValueError: the checkpoint does not exist; the message lists the included ones and how to name others.
     """
     if not checkpoint:
-        raise ValueError("The name of the checkpoint is empty.")
+        raise ValueError("The name of the checkpoint is empty. `vaswani checkpoints` lists the names.")
     if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
     folder = Path(checkpoint).expanduser()
     if (folder / "config.json").is_file():
         return str(folder)
     if folder.is_dir():
-        raise ValueError(f"There is no model in {checkpoint}: it has no config.json.")
+        raise ValueError(f"There is no model in {checkpoint}: config.json is missing.")
     if folder.is_file():
-        raise ValueError(f"{checkpoint} is a file; give the folder that holds the model.")
+        raise ValueError(f"{checkpoint} is a file. Give the folder that contains the model.")
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     name, at, revision = checkpoint.partition("@")
     if at and any(about.name == name for about in known()):
-        raise ValueError(f"{name} comes with this package and has no revisions: leave out @{revision}.")
+        raise ValueError(f"{name} is included in this package and has no revisions. Leave out @{revision}.")
     if "/" in name.replace("\\", "/"):
-        raise ValueError(f"There is no folder {checkpoint}. (A Hub id is owner/name, or owner/name@REVISION.)")
+        raise ValueError(f"There is no folder {checkpoint}. A Hub id is owner/name or owner/name@REVISION.")
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
-        raise ValueError(f"{error} For another model give its folder, or its Hub id (owner/name).") from None
+        raise ValueError(f"{error} To use another model, give its folder or its Hub id (owner/name).") from None
 
 
 def split_revision(source: str) -> tuple[str, str | None]:
-    """Splits the result of `resolve` into the folder or Hub id, and the revision if the Hub id names one."""
+    """Splits the result of `resolve` into the folder or Hub id, and the revision if there is one."""
     if Path(source).is_dir():
         return source, None
     repo_id, _, revision = source.partition("@")
@@ -146,13 +146,12 @@ def split_revision(source: str) -> tuple[str, str | None]:
 
 
 def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:
-    """Returns the folder of the included checkpoint for these languages; German if no target language is given.
+    """Returns the folder of the included checkpoint for these languages. The default target language is German.
 
-    Among several for the same languages, those for general text come before those for a domain, and larger ones before
-    smaller ones.
+    Among checkpoints for the same languages, prefers those for general text, then the largest.
 
     Raises:
-        ValueError: there is none, or several languages are possible; the message lists them.
+        ValueError: there is no such checkpoint, or several language pairs match; the message lists them.
     """
     source, target = source_language and source_language.lower(), target_language and target_language.lower()
     matching = [
@@ -167,13 +166,13 @@ def for_languages(source_language: str | None = None, target_language: str | Non
     if not matching:
         available = ", ".join(sorted({about.languages for about in included()})) or "none"
         raise ValueError(
-            f"None of the included checkpoints translates{request} (only {available}). "
+            f"No included checkpoint translates{request}. Available: {available}. "
             "To use another model, give its folder or Hub id with --checkpoint."
         )
     if "," in pairs:
         missing = "target language (--to)" if source else "source language (--from)"
         raise ValueError(
-            f"Several of the included checkpoints translate{request} ({pairs}). "
-            f"Give the {missing}, too, or a checkpoint's name."
+            f"Several included checkpoints translate{request}: {pairs}. "
+            f"Also give the {missing}, or the name of a checkpoint."
         )
     return str(max(matching, key=lambda about: (not about.domain, about.parameters)).path)

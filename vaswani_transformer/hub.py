@@ -1,4 +1,4 @@
-"""Checks that the Hub has a model before a command loads it: the client would silently retry for a minute."""
+"""Checks that the Hub has a model before a command loads it; otherwise the client would silently retry for a minute."""
 
 import sys
 from pathlib import Path
@@ -13,9 +13,9 @@ TIMEOUT = 10  # seconds without a response
 
 
 def check_on_hub(source: str):
-    """Prints on standard error that it looks for `source` on the Hub, and waits for a response; ignores folders.
+    """Checks that the Hub has `source`, and reports the request on standard error. Does nothing for a folder.
 
-    If the Hub does not respond, this process uses the downloaded files and contacts the Hub no more.
+    If the Hub does not respond, this process uses the downloaded files and does not contact the Hub again.
 
     Raises:
         ValueError: the Hub does not have the model or the revision, or does not respond and no files were downloaded.
@@ -26,7 +26,9 @@ def check_on_hub(source: str):
     is_downloaded = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
     if constants.HF_HUB_OFFLINE:
         if not is_downloaded:
-            raise ValueError(f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset it, or give a folder.")
+            raise ValueError(
+                f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset HF_HUB_OFFLINE, or give a folder."
+            )
         return
     print(f"Looking for {source} on the Hub ...", file=sys.stderr, flush=True)
     try:
@@ -37,7 +39,7 @@ def check_on_hub(source: str):
         ) from error
     except RevisionNotFoundError as error:
         raise ValueError(f"{name} has no revision {revision!r} on the Hub.") from error
-    except Exception as error:  # what a broken connection raises depends on where it breaks
+    except Exception as error:  # broken connections raise many kinds of errors
         if not is_downloaded:
             raise ValueError(
                 f"The Hub does not respond, and {source} is not downloaded. Check the connection, or give a folder."

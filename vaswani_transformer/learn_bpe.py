@@ -1,12 +1,12 @@
 """Learns the paper's shared source-target vocabulary (section 5.1) as one plain tokenizer.json.
 
-Byte-level byte-pair encoding: every string is a sequence of known tokens and decodes to itself, whatever its script.
+It uses byte-level byte-pair encoding: every string, in any script, can be encoded, and decodes to itself.
 
-No whitespace is lost or changed. Each text is encoded with one space in front, which decoding removes, so that a word
-has the same token at the start of a text as inside it.
+Whitespace is preserved. Each text is encoded with a space in front, which decoding removes, so a word has the same
+token at the start of a text as inside it.
 
-Text that spells a special token, such as "</s>", stays text: special tokens are never searched for in texts
-(`split_special_tokens`). So add tokens that texts may contain, such as language tags, as ordinary tokens:
+Text that spells a special token, such as "</s>", stays text, because texts are not searched for special tokens
+(`split_special_tokens`). If texts contain tokens of yours, such as language tags, add them as ordinary tokens:
 `tokenizer.add_tokens([AddedToken("<2de>", normalized=False)])`, not with `special_tokens=True`.
 """
 
@@ -23,13 +23,13 @@ MIN_VOCAB_SIZE = 2 + 256  # the special tokens and every byte
 def learn_tokenizer(
     texts: Iterable[str], vocab_size: int, model_max_length: int | None = None
 ) -> PreTrainedTokenizerFast:
-    """Learns `vocab_size` tokens from `texts` (source and target together); the same texts give the same tokens.
+    """Learns `vocab_size` tokens from `texts`, source and target together. The same texts give the same tokens.
 
-    `<pad>` is 0 and `</s>`, which ends every text, is 1. `save_pretrained` writes files that `AutoTokenizer` loads
-    without this package.
+    The id of `<pad>` is 0. The id of `</s>`, which ends every text, is 1. `AutoTokenizer` loads what `save_pretrained`
+    writes, without this package.
 
     Raises:
-        ValueError: `vocab_size` is too small for all bytes, or there is too little text to learn so many tokens.
+        ValueError: `vocab_size` is too small for all bytes, or too large for so little text.
     """
     if vocab_size < MIN_VOCAB_SIZE:
         raise ValueError(
@@ -37,7 +37,7 @@ def learn_tokenizer(
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Prepend(" ")
-    # Each digit is a separate token: numbers are copied equally well, whether or not training has seen them.
+    # Each digit is a token, so that the model copies numbers equally well whether or not it has seen them in training.
     digits = pre_tokenizers.Split(Regex(r" ?\d"), "isolated")
     words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])

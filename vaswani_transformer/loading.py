@@ -1,8 +1,8 @@
 """Loads a checkpoint, or explains in one sentence why it cannot be used.
 
-By itself, `from_pretrained` fills in random values for weights that are missing in the file, ignores a
-generation_config.json that it cannot read, and asks on standard input whether to run code from the folder. This module
-refuses such checkpoints, because their translations would be wrong.
+By itself, `from_pretrained` fills missing weights with random values, ignores a generation_config.json that it cannot
+read, and asks on standard input whether to run code from the folder. This module rejects such checkpoints, because
+their translations would be wrong.
 """
 
 import json
@@ -20,7 +20,7 @@ from .catalogue import split_revision
 from .model.int8_vaswani import is_int8
 
 
-# Python's types in the words of `config_problem`.
+# Plain words for the types in messages.
 KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -43,7 +43,7 @@ def load(
     Args:
         source: A folder, or a Hub id with or without "@revision", as `catalogue.resolve` returns them.
         dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays in int8 unless
-            this is another dtype.
+            you give another dtype.
         **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.
 
     Raises:
@@ -54,7 +54,7 @@ def load(
 
 
 def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any) -> PreTrainedModel:
-    """Returns the model alone, on the CPU and in evaluation mode. Arguments and errors are those of `load`."""
+    """Returns only the model, on the CPU and in evaluation mode. Arguments and errors are as for `load`."""
     name, revision = split_revision(str(source))
     try:
         _check_generation_config(name, revision)
@@ -62,16 +62,16 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
             name,
             revision=revision,
             dtype=dtype,
-            trust_remote_code=False,  # unset, it would ask on standard input, which holds the texts to translate
+            trust_remote_code=False,  # None would ask on standard input, from which the texts are read
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # so that every wrong shape is reported below, not only the first
+            ignore_mismatched_sizes=True,  # all wrong shapes are reported below, not only the first
             **settings,
         )
     except LoadingError:
         raise
     except StrictDataclassError as error:
         raise LoadingError(f"{source}/config.json: {config_problem(error)}") from error
-    except Exception as error:  # what a damaged file or a broken connection raises depends on where it breaks
+    except Exception as error:  # damaged files and broken connections raise many kinds of errors
         raise LoadingError(f"Cannot load {source}: {_reason(error)}") from error
     _check_weights(source, model, report)
     if getattr(model, "is_quantized", False) and not (dtype == "auto" or is_int8(dtype)):
@@ -80,7 +80,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
 
 
 def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> PreTrainedTokenizerBase:
-    """Returns the tokenizer; checks its ids if `model` is given. Errors are those of `load`."""
+    """Returns the tokenizer, and checks that its ids fit the `model` if it is given. Errors are as for `load`."""
     name, revision = split_revision(str(source))
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
@@ -92,19 +92,19 @@ def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> 
 
 
 def check_device(name: str):
-    """Tests a device before a model is loaded for it.
+    """Checks that a device can be used, before a model is loaded for it.
 
     Raises:
-        ValueError: the device does not exist here; the message lists possible ones.
+        ValueError: this computer does not have the device; the message says what to use.
     """
     try:
         kind = torch.device(name).type
     except RuntimeError:
-        kind = "meta"  # its tensors have no values, so nothing can be computed on it
+        kind = "meta"  # rejected below, because tensors on it have no values
     if kind == "meta":
         raise ValueError(f"There is no device {name!r}. Use cpu, cuda, cuda:1 or mps.")
     if kind == "cuda" and not (torch.backends.cuda.is_built() or torch.version.hip):
-        raise ValueError("This PyTorch was installed without CUDA. Use --device cpu.")
+        raise ValueError("PyTorch is installed without CUDA support. Use --device cpu.")
     try:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError) as error:
@@ -113,7 +113,7 @@ def check_device(name: str):
 
 
 def config_problem(error: StrictDataclassError) -> str:
-    """Explains what is wrong with a configuration, with plain words for the Python types in the message."""
+    """Explains what is wrong with a configuration, in plain words instead of Python types."""
     text = str(error.__cause__ or error).replace("`", "")
     if choices := re.match(r"Field '(\w+)' expected one of \((.*)\), got (.*)", text):
         return f"{choices[1]} must be one of {choices[2]}, not {choices[3]!r}."
@@ -126,7 +126,11 @@ def config_problem(error: StrictDataclassError) -> str:
 
 
 def _check_generation_config(name: str, revision: str | None):
-    """Raises LoadingError for a generation_config.json that `from_pretrained` would silently ignore."""
+    """Checks generation_config.json, because `from_pretrained` silently ignores an invalid one.
+
+    Raises:
+        LoadingError: the file cannot be read, or is not a JSON object.
+    """
     path = cached_file(name, "generation_config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
     if path is None:
         return
@@ -139,7 +143,11 @@ def _check_generation_config(name: str, revision: str | None):
 
 
 def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
-    """Raises LoadingError for weights that do not fit the configuration or are not finite."""
+    """Checks that the weights fit the configuration and are finite.
+
+    Raises:
+        LoadingError: some do not or are not; the message names them.
+    """
     shapes = [f"{name} {list(in_file)}, not {list(wanted)}" for name, in_file, wanted in report["mismatched_keys"]]
     weights = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     broken = [name for name, weight in weights.items() if weight.is_floating_point() and not weight.isfinite().all()]
@@ -155,7 +163,11 @@ def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
 
 
 def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
-    """Raises LoadingError for a tokenizer with ids that have no row in the embeddings."""
+    """Checks that the embeddings have a row for each id of the tokenizer.
+
+    Raises:
+        LoadingError: some ids have none.
+    """
     embeddings: Any = model.get_input_embeddings()
     rows = embeddings.num_embeddings
     largest = max([*tokenizer.get_vocab().values(), *tokenizer.all_special_ids], default=0)
@@ -167,14 +179,14 @@ def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: Pre
 
 
 def _first_names(names: set[str] | list[str], shown: int = 3) -> str:
-    """Returns the first names and the number of the others."""
+    """Lists the first names, and the number of those that are left out."""
     ordered = sorted(names)
     rest = f" and {len(ordered) - shown} more" if len(ordered) > shown else ""
     return ", ".join(ordered[:shown]) + rest
 
 
 def _reason(error: Exception) -> str:
-    """Explains an error in plain words if it is a known one, else by its first paragraph."""
+    """Explains a known error in plain words; for other errors, returns the first paragraph of the message."""
     if isinstance(error, SafetensorError):
         return f"its weights are damaged or incomplete ({error}). Download or copy them again."
     if "Error no file named model.safetensors" in str(error):

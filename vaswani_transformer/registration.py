@@ -1,6 +1,6 @@
-"""The public names of the package, and the registration of the model with transformers.
+"""Registers the model with transformers, and imports the public names of the package.
 
-The package imports this module; a command does when it first uses a public name.
+`import vaswani_transformer` imports this module. A command imports it only when it uses a public name.
 """
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
@@ -26,14 +26,14 @@ AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
 AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
 AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
 
-# Saved repositories contain the code, so that they load where this package is not installed.
+# `save_pretrained` also writes the code, so that saved models load where this package is not installed.
 VaswaniConfig.register_for_auto_class()
 VaswaniModel.register_for_auto_class("AutoModel")
 VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
 
-# transformers 5 has removed the task "translation" and raises an error for its name before it checks the registry. With
-# this package the task exists again, so its name is deleted from the removed ones.
+# transformers 5 has removed the task "translation", and rejects removed tasks before it checks the registry. This
+# package adds the task again, so it is no longer a removed one.
 getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
 pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline, pt_model=AutoModelForSeq2SeqLM)
 

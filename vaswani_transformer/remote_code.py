@@ -1,4 +1,4 @@
-"""The code in a repository on the Hub, which loads without this package."""
+"""Adds this package's code to a checkpoint, so that it loads from the Hub without the package."""
 
 import inspect
 import shutil
@@ -13,12 +13,12 @@ from .model.tokenization_vaswani import VaswaniTokenizer
 from .system.files import read_json, write_json
 
 
-# Only for a tokenizer of this class: other tokenizers are a tokenizer.json, which needs no code.
+# Copied only for a `VaswaniTokenizer`. Other tokenizers are a tokenizer.json, which needs no code.
 TOKENIZER_FILE = "tokenization_vaswani.py"
 
 
 def code_files(cls: type) -> set[Path]:
-    """Returns the file of a class and the files that transformers copies with it, by following relative imports."""
+    """Returns the file of a class and those that it imports relatively, which transformers copies together."""
     file = inspect.getfile(cls)
     return {Path(path) for path in (file, *get_relative_import_files(file))}
 
@@ -28,7 +28,7 @@ def auto_map_name(cls: type) -> str:
     return f"{cls.__module__.rpartition('.')[-1]}.{cls.__name__}"
 
 
-# The files of a model, and those of a model and its pipeline.
+# The code of a model, and of a model with its pipeline.
 MODEL_FILES = sorted(path.name for path in code_files(VaswaniForConditionalGeneration))
 FILES = sorted({*MODEL_FILES, *(path.name for path in code_files(TranslationPipeline))})
 AUTO_MAP = {
@@ -42,7 +42,7 @@ TOKENIZER_AUTO_MAP = {"AutoTokenizer": [auto_map_name(VaswaniTokenizer), None]}
 
 
 def copy_code(folder: str | Path):
-    """Copies the code to a saved checkpoint's folder, and names it in config.json and tokenizer_config.json.
+    """Copies the code to the folder of a saved checkpoint, and adds it to config.json and tokenizer_config.json.
 
     `AutoModelForSeq2SeqLM` and `pipeline("translation", ...)` then load the folder with `trust_remote_code=True`.
 
@@ -51,21 +51,21 @@ def copy_code(folder: str | Path):
     """
     folder, model = Path(folder), Path(inspect.getfile(VaswaniForConditionalGeneration)).parent
     config = read_json(folder / "config.json")
-    names = {"auto_map": AUTO_MAP, "custom_pipelines": CUSTOM_PIPELINES}
-    write_json(folder / "config.json", {**config, **names}, sort_keys=True)
+    entries = {"auto_map": AUTO_MAP, "custom_pipelines": CUSTOM_PIPELINES}
+    write_json(folder / "config.json", {**config, **entries}, sort_keys=True)
     for name in FILES:
         shutil.copyfile(model / name, folder / name)
 
     tokenizer = folder / "tokenizer_config.json"
     settings = read_json(tokenizer) if tokenizer.is_file() else {}
-    names_code = auto_map_name(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
-    if names_code or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
+    has_entry = auto_map_name(VaswaniTokenizer) in settings.get("auto_map", {}).get("AutoTokenizer", ())
+    if has_entry or settings.get("tokenizer_class") == VaswaniTokenizer.__name__:
         write_json(tokenizer, {"auto_map": TOKENIZER_AUTO_MAP, **settings}, sort_keys=True)
         shutil.copyfile(model / TOKENIZER_FILE, folder / TOKENIZER_FILE)
 
 
 def remove_code(folder: str | Path):
-    """Removes the code that `save_pretrained` copied to a folder, and its names; beside the package it is not needed.
+    """Removes the code that `save_pretrained` copied, and its entries in config.json. The package does not need them.
 
     Raises:
         FileNotFoundError: `folder` has no config.json.

@@ -1,9 +1,9 @@
-"""`vaswani explore`: a web page that shows every part of the paper at work on a sentence of your own.
+"""`vaswani explore`: a web page that shows each part of the paper at work on a sentence of your choice.
 
 app.py, server.py     the web application: validates requests and sends responses
-runs.py               runs the model, at most twice at a time, and keeps the latest runs
-responses.py          builds the responses, with measures.py (what a head does) and parts.py (the parameters)
-checkpoints.py        the checkpoints to choose from
+runs.py               runs the model, at most twice at a time, and stores the latest runs
+responses.py          builds the responses, with measures.py (roles of heads) and parts.py (parameter counts)
+checkpoints.py        loads the checkpoints that the page offers
 export.py             writes the static copy
-page/                 the HTML, CSS and JavaScript in the browser
+page/                 HTML, CSS and JavaScript for the browser
 """

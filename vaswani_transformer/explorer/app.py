@@ -1,4 +1,4 @@
-"""The explorer's web application: it validates and limits requests, and serves only the browser of this computer."""
+"""The explorer's web application: validates and limits requests, and blocks requests from other websites."""
 
 import mimetypes
 from collections.abc import Awaitable, Callable
@@ -15,16 +15,16 @@ from starlette.exceptions import HTTPException
 from ..system.web import host_name, is_loopback
 from .checkpoints import CheckpointCache, UnknownCheckpoint
 from .responses import MAX_BEAMS, model_response, position_tensors, tensors_file
-from .runs import Busy, Forgotten, Refused, Runs
+from .runs import Busy, Expired, Refused, Runs
 
 
 PAGE = Path(__file__).with_name("page")
 MAX_CHARACTERS = 5_000
 MAX_ALPHA = 5.0
 SAFETENSORS = "application/octet-stream"
-# The system's table of types may be wrong, and browsers reject modules and fonts with a wrong type.
-for extension, kind in {".js": "text/javascript", ".mjs": "text/javascript", ".woff2": "font/woff2"}.items():
-    mimetypes.add_type(kind, extension)
+# Browsers reject modules and fonts with a wrong type, and the operating system's table of types may be wrong.
+for extension, media_type in {".js": "text/javascript", ".mjs": "text/javascript", ".woff2": "font/woff2"}.items():
+    mimetypes.add_type(media_type, extension)
 
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -40,7 +40,7 @@ HEADERS = {
 
 
 class RunRequest(BaseModel):
-    """A sentence, the checkpoint that translates it (by default the current one), and the settings of the run."""
+    """A request to run the model: the sentence, the checkpoint (by default the current one) and the settings."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,19 +59,19 @@ def create_app(cache: CheckpointCache, host: str = "127.0.0.1", runs: Runs | Non
     """Create the application that serves the page and its data.
 
     Args:
-        cache: The checkpoints to choose from.
+        cache: The checkpoints that the page offers.
         host: The address that the server listens on.
-        runs: Runs the model; by default a new `Runs`.
-        page: The folder of index.html.
+        runs: Runs the model. By default a new `Runs`.
+        page: The folder that contains index.html.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runs = runs or Runs()
     add_guard(app, host)
-    add_problems(app)
+    add_error_handlers(app)
 
     @app.get("/api/checkpoints")
     def checkpoints() -> Response:
-        return JSONResponse({"current": cache.current, "checkpoints": cache.listed()})
+        return JSONResponse({"current": cache.current, "checkpoints": cache.describe_all()})
 
     @app.get("/api/model")
     def model(checkpoint: str | None = None) -> Response:
@@ -107,46 +107,46 @@ def create_app(cache: CheckpointCache, host: str = "127.0.0.1", runs: Runs | Non
 
 
 def add_guard(app: FastAPI, host: str):
-    """Block requests from other websites, including those under a host name of their own (DNS rebinding)."""
+    """Block requests from other websites, including those whose host name points to this computer (DNS rebinding)."""
 
     @app.middleware("http")
-    async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        named, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if is_loopback(host) and not is_loopback(host_name(named)):
-            response = problem(
+    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        host_header, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if is_loopback(host) and not is_loopback(host_name(host_header)):
+            response = error_response(
                 403, "The explorer is available only on this computer. Open it as localhost or 127.0.0.1."
             )
-        elif origin is not None and origin not in (f"http://{named}", f"https://{named}"):
-            response = problem(403, "Requests from other websites are blocked. Open the explorer's own page.")
+        elif origin is not None and origin not in (f"http://{host_header}", f"https://{host_header}"):
+            response = error_response(403, "Requests from other websites are blocked. Open the explorer's own page.")
         else:
-            response = await answer(request)
+            response = await call_next(request)
         response.headers.update(HEADERS)
         return response
 
 
-def problem(status: int, sentence: str) -> JSONResponse:
-    return JSONResponse({"problem": sentence}, status)
+def error_response(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"problem": message}, status)
 
 
-def add_problems(app: FastAPI):
-    """Report every error as a sentence; unexpected errors go to the log, not to the page."""
-    statuses = {UnknownCheckpoint: 404, Forgotten: 404, Refused: 422, Busy: 503, TimeoutError: 503}
+def add_error_handlers(app: FastAPI):
+    """Report each error to the page in one sentence; the details of unexpected errors go only to the log."""
+    statuses = {UnknownCheckpoint: 404, Expired: 404, Refused: 422, Busy: 503, TimeoutError: 503}
 
     async def expected(request: Request, error: Exception) -> Response:
-        return problem(next(status for kind, status in statuses.items() if isinstance(error, kind)), str(error))
+        return error_response(next(status for kind, status in statuses.items() if isinstance(error, kind)), str(error))
 
     async def invalid(request: Request, error: Exception) -> Response:
-        return problem(422, sentence_of(error.errors()[0]) if isinstance(error, RequestValidationError) else "")
+        return error_response(
+            422, validation_message(error.errors()[0]) if isinstance(error, RequestValidationError) else ""
+        )
 
     async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return problem(
-            status,
-            "Page not found: check the address." if status == 404 else "This address does not accept such requests.",
-        )
+        message = "Page not found. Check the address." if status == 404 else "This request is not supported here."
+        return error_response(status, message)
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        return problem(500, "Internal error; see the terminal that runs `vaswani explore`.")
+        return error_response(500, "Internal error; see the terminal that runs `vaswani explore`.")
 
     for kind in statuses:
         app.exception_handler(kind)(expected)
@@ -155,7 +155,7 @@ def add_problems(app: FastAPI):
     app.exception_handler(Exception)(unexpected)
 
 
-def sentence_of(error: dict[str, Any]) -> str:
-    """A validation error of Pydantic as a sentence, without the invalid value."""
+def validation_message(error: dict[str, Any]) -> str:
+    """Turn a validation error of Pydantic into a sentence. Leaves out the invalid value, which may be long."""
     place = ".".join(str(part) for part in error["loc"] if part != "body")
     return f"Invalid request{f' ({place})' if place else ''}: {error['msg'].rstrip('.')}."

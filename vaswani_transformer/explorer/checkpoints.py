@@ -1,4 +1,4 @@
-"""The checkpoints that the explorer offers, loaded when first requested."""
+"""The checkpoints that the explorer offers. Each is loaded when it is first requested."""
 
 import threading
 from dataclasses import dataclass
@@ -11,9 +11,15 @@ from .. import catalogue
 from ..registration import load
 
 
+DESCRIPTION = "name", "source_language", "target_language", "parameters"  # fields of `catalogue.Checkpoint`
+
+
 @dataclass
 class LoadedCheckpoint:
-    """A checkpoint in memory."""
+    """A checkpoint in memory.
+
+    `folder` is None for a checkpoint on the Hub, and `about` is None if the folder has no about.json.
+    """
 
     name: str
     folder: Path | None
@@ -40,11 +46,11 @@ class UnknownCheckpoint(LookupError):
 
 
 class CheckpointCache:
-    """The included checkpoints and optionally another one, each loaded once.
+    """The included checkpoints and optionally another one. Each is loaded at most once.
 
     Args:
-        checkpoint: The name of an included checkpoint, a folder or a Hub id; None for the checkpoint into German.
-            A folder or Hub repository is listed by its last name.
+        checkpoint: The current checkpoint: the name of an included one, a folder or a Hub id. By default the included
+            checkpoint that translates into German.
 
     Raises:
         ValueError: The checkpoint does not exist.
@@ -54,17 +60,17 @@ class CheckpointCache:
     def __init__(self, checkpoint: str | None = None):
         self.sources = {about.name: str(about.path) for about in catalogue.included()}
         source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
-        self.current = name_of(source)
+        self.current = checkpoint_name(source)
         self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
         self.loaded: dict[str, LoadedCheckpoint] = {}
         self.loading = threading.Lock()
         self.open(self.current)
 
     def open(self, name: str | None = None) -> LoadedCheckpoint:
-        """Return the checkpoint of this name, or the current one; load it if necessary.
+        """Return the checkpoint with this name, loading it if necessary; by default the current one.
 
         Raises:
-            UnknownCheckpoint: The checkpoint does not exist.
+            UnknownCheckpoint: The cache has no checkpoint with this name.
         """
         name = name or self.current
         if name not in self.sources:
@@ -74,21 +80,21 @@ class CheckpointCache:
                 self.loaded[name] = open_checkpoint(name, self.sources[name])
         return self.loaded[name]
 
-    def listed(self) -> list[dict[str, Any]]:
-        """The name, languages and parameter count of each checkpoint, the current one first."""
+    def describe_all(self) -> list[dict[str, Any]]:
+        """Return the name, languages and parameter count of each checkpoint, the current one first."""
         abouts = {about.name: about for about in catalogue.included()}
-        return [
-            self.loaded[name].to_dict()
-            if name in self.loaded
-            else {
-                key: getattr(abouts[name], key) for key in ("name", "source_language", "target_language", "parameters")
-            }
-            for name in self.sources
-        ]
+        descriptions = []
+        for name in self.sources:
+            if name in self.loaded:
+                descriptions.append(self.loaded[name].to_dict())
+            else:
+                about = abouts[name]
+                descriptions.append({field: getattr(about, field) for field in DESCRIPTION})
+        return descriptions
 
 
-def name_of(source: str) -> str:
-    """The name in about.json, or else the last name of the folder or repository."""
+def checkpoint_name(source: str) -> str:
+    """Return the name in about.json, or else the last part of the folder's path or of the Hub id."""
     about = catalogue.read_about(Path(source)) if Path(source).is_dir() else None
     return about.name if about else Path(catalogue.split_revision(source)[0]).resolve().name
 

@@ -1,4 +1,4 @@
-"""A static copy of the page with a few precomputed sentences, for a file server or a static Space."""
+"""Write a static copy of the page with a few precomputed sentences, for a file server or a static Space."""
 
 import json
 import shutil
@@ -24,14 +24,14 @@ def export(
     texts: Sequence[str] = (),
     progress: Callable[[str], object] = lambda text: None,
 ):
-    """Write the copy; after an error nothing is left of it.
+    """Write a static copy of the page, completely or not at all.
 
     Args:
-        checkpoint: The model that translates.
+        checkpoint: The checkpoint that translates.
         folder: A new or empty folder for the copy.
-        page: The folder of the page.
-        texts: The sentences; by default the examples of the model.
-        progress: Called with a line of text for each sentence.
+        page: The folder that contains index.html.
+        texts: The sentences. By default the examples for the checkpoint's source language.
+        progress: Called before each sentence, with a line of text such as "2 of 4: Hello!".
 
     Raises:
         FileExistsError: `folder` exists and is not empty.
@@ -58,7 +58,7 @@ def export(
 
 
 def write_sentence(checkpoint: LoadedCheckpoint, folder: Path, number: int, text: str):
-    """Write every response that the page can request for a sentence."""
+    """Write all responses that the page can request for a sentence."""
     runs = Runs(time_limit=600.0)
 
     def write_run(name: str, response: dict[str, Any]):
@@ -69,19 +69,19 @@ def write_sentence(checkpoint: LoadedCheckpoint, folder: Path, number: int, text
     write_run(f"{number}.leak", runs.run(checkpoint, text, causal=False))
     write(folder / f"{number}.heads.json", runs.heads(checkpoint, text))
     write(folder / f"{number}.beyond.json", runs.beyond(checkpoint, text))
-    write(folder / f"{number}.off.json", runs.each_off(checkpoint, text))
+    write(folder / f"{number}.off.json", runs.without_each_head(checkpoint, text))
     searches = [runs.run(checkpoint, text, beams=beams, alpha=alpha) for beams in BEAMS for alpha in ALPHAS]
     write(folder / f"{number}.beams.json", searches)
 
 
 def write(file: Path, response: Any):
-    file.write_text(json.dumps(rounded(response), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    file.write_text(json.dumps(round_numbers(response), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
-def rounded(response: Any) -> Any:
-    """Round the numbers, which makes the files smaller."""
+def round_numbers(response: Any) -> Any:
+    """Round all numbers in a response, to make the file smaller."""
     if isinstance(response, float):
         return round(response, DIGITS)
     if isinstance(response, dict):
-        return {name: rounded(value) for name, value in response.items()}
-    return [rounded(value) for value in response] if isinstance(response, list | tuple) else response
+        return {name: round_numbers(value) for name, value in response.items()}
+    return [round_numbers(value) for value in response] if isinstance(response, list | tuple) else response

@@ -1,4 +1,4 @@
-"""Measures of a head's attention weights, and a label for the head if one of them is clear."""
+"""Measure the attention weights of each head, and label heads that clearly have one role."""
 
 import math
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from ..inspection.inspection import Inspection
 from ..inspection.token_text import START, Token
 
 
-# The least mean share of the weight, on a position or a kind of token, that gives a head its label.
-THRESHOLD = 0.5
+THRESHOLD = 0.5  # a measure below this one gives a head no label
 LABELS = {
     "self_attn": {
         "previous": "previous token",
@@ -22,7 +21,7 @@ LABELS = {
         "rare": "rare words",
         "first": "first token",
     },
-    # Queries and keys come from two sentences, so it matters whether each query selects a single word.
+    # Positions of two sentences cannot be compared, but a query that selects a single word aligns the two.
     "cross_attn": {
         "peak": "alignment",
         "punctuation": "punctuation",
@@ -36,12 +35,12 @@ RARE = 4  # one word in 4 counts as rare
 
 @dataclass(frozen=True)
 class Role:
-    """A head, its measures, and a label if one of them is at least `THRESHOLD`.
+    """A head, its measures, and a label if one of them is at least `THRESHOLD`, otherwise "".
 
     Measures, each a mean over the T queries:
-        previous, next, same, first: The weight on the key at that position. In cross-attention the positions are
-            those of two sentences; there these measures show how far the alignment is from word by word.
-        end, punctuation, rare: The weight on the end token, on punctuation, on the rarest quarter of the words.
+        previous, next, same, first: The weight on the key at that position. In cross-attention, queries and keys have
+            positions in different sentences; there these measures show how far the alignment is from word for word.
+        end, punctuation, rare: The weight on the end token, on punctuation, and on the rarest quarter of the words.
         peak: The largest weight on a single word.
         entropy: The entropy of the weights, in bits.
         reach: The weighted mean distance between query and key, in tokens.
@@ -52,31 +51,31 @@ class Role:
     measures: dict[str, float]
 
 
-def roles_of(inspection: Inspection, heads: list[Head]) -> list[Role]:
-    """The role of each head in this translation."""
-    return [role_of(inspection, head) for head in heads]
+def find_roles(inspection: Inspection, heads: list[Head]) -> list[Role]:
+    """Return the role of each head in this translation."""
+    return [find_role(inspection, head) for head in heads]
 
 
-def role_of(inspection: Inspection, head: Head) -> Role:
+def find_role(inspection: Inspection, head: Head) -> Role:
     stack, kind, layer, index = head
     weights = inspection.tensors[f"{stack}.layers.{layer}.{kind}.weights"][index]  # [queries, keys]
     keys = inspection.source if stack == "encoder" or kind == "cross_attn" else inspection.target
-    measures = measures_of(weights, keys)
-    return Role(head, label_of(measures, LABELS[kind]), measures)
+    measures = measure(weights, keys)
+    return Role(head, choose_label(measures, LABELS[kind]), measures)
 
 
-def measures_of(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
-    """The measures of the weights [T, S] on S keys, by name."""
+def measure(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
+    """Return the measures of `Role` by name, for weights [T, S] on S keys."""
     queries, size = weights.shape
     offsets = torch.arange(size) - torch.arange(queries)[:, None]  # [T, S]
     is_word_key = torch.tensor([is_word(token) for token in keys])
 
     def mean_at(offset: int) -> float:
-        places = offsets == offset
-        return weights[places].sum().item() / max(1, int(places.sum()))
+        mask = offsets == offset
+        return weights[mask].sum().item() / max(1, int(mask.sum()))
 
-    def mean_on(wanted: list[bool]) -> float:
-        return weights[:, torch.tensor(wanted)].sum(dim=-1).mean().item()
+    def mean_on(key_mask: list[bool]) -> float:
+        return weights[:, torch.tensor(key_mask)].sum(dim=-1).mean().item()
 
     rare = rare_ids(keys)
     return {
@@ -94,7 +93,7 @@ def measures_of(weights: torch.Tensor, keys: list[Token]) -> dict[str, float]:
 
 
 def rare_ids(tokens: list[Token]) -> set[int]:
-    """The rarest quarter of the words; a higher id means that a token entered the vocabulary later and is rarer."""
+    """Return the ids of the rarest quarter of the words. The higher its id, the rarer a token was in training."""
     ids = sorted({token.id for token in tokens if is_word(token)})
     return set(ids[-max(1, len(ids) // RARE) :])
 
@@ -108,7 +107,7 @@ def is_punctuation(token: Token) -> bool:
     return token.kind != "special" and bool(text) and not any(character.isalnum() for character in text)
 
 
-def label_of(measures: dict[str, float], labels: dict[str, str]) -> str:
-    """The label of the largest measure above the threshold, or ""."""
+def choose_label(measures: dict[str, float], labels: dict[str, str]) -> str:
+    """Return the label of the largest measure that reaches the threshold, or ""."""
     clear = [name for name in labels if measures[name] >= THRESHOLD]
     return labels[max(clear, key=lambda name: measures[name])] if clear else ""

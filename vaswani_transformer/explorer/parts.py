@@ -1,4 +1,4 @@
-"""A model's parameters as a tree whose counts add up; a shared matrix is counted once, at its first use."""
+"""Count a model's parameters, part by part. A shared matrix is counted once, at its first use."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from ..inspection.heads import SUBLAYERS
 
 @dataclass
 class Part:
-    """A part of the model and its number of parameters, the sum over its `parts` if it has any."""
+    """A part of the model and its number of parameters. If it has `parts`, their counts add up to its own."""
 
     name: str
     count: int = 0
@@ -19,7 +19,7 @@ class Part:
 
     @classmethod
     def from_parts(cls, name: str, parts: list["Part"], note: str = "") -> "Part":
-        """Combine parts into one; parts without parameters and without a note are left out."""
+        """Combine parts into one. Leaves out parts that have neither parameters nor a note."""
         parts = [part for part in parts if part.count or part.note]
         return cls(name, sum(part.count for part in parts), note, parts)
 
@@ -43,13 +43,13 @@ NAMES = {
 
 
 def parameter_tree(model: Any) -> Part:
-    """The parameters of the whole model, down to the single matrices."""
+    """Return the parameter counts of the whole model, down to single matrices."""
     stacks = [stack_part(name, getattr(model.base_model, name)) for name in ("encoder", "decoder")]
     return Part.from_parts("model", [embeddings_part(model), *stacks, softmax_part(model)])
 
 
 def embeddings_part(model: Any) -> Part:
-    """The embedding matrices, each once and with a note on its uses, and the learned positions."""
+    """Return the embedding matrices, each once with a note on its uses, and the learned positions."""
     uses: dict[int, list[str]] = {}
     weights = {}
     for module, use in USES.items():
@@ -65,36 +65,41 @@ def embeddings_part(model: Any) -> Part:
         parts.append(Part(shared[0] if key != head or len(shared) == 2 else "embedding", weights[key].numel(), note))
     for name in ("encoder", "decoder"):
         embedding = getattr(model.base_model, name).embedding
-        for child, what in (("positions", "learned positions"), ("space", "space vector")):
+        for child, title in (("positions", "learned positions"), ("space", "space vector")):
             if hasattr(embedding, child):
-                parts.append(Part(f"{what} of the {name}", count_of(getattr(embedding, child))))
+                parts.append(Part(f"{title} of the {name}", count_parameters(getattr(embedding, child))))
     return Part.from_parts("embeddings", parts)
 
 
 def softmax_part(model: Any) -> Part:
-    """The pre-softmax linear transformation: its matrix, unless it is an embedding, and its bias."""
+    """Return the pre-softmax linear transformation: its bias, and its matrix unless that is an embedding matrix."""
     head = model.get_submodule("lm_head")
     embeddings = [model.get_submodule(name).weight for name in USES if name != "lm_head"]
     is_shared = any(head.weight is weight for weight in embeddings)
     bias = 0 if head.bias is None else head.bias.numel()
     matrix = 0 if is_shared else head.weight.numel()
-    return Part(USES["lm_head"], matrix + bias, "its matrix is an embedding matrix, counted there" if is_shared else "")
+    return Part(
+        USES["lm_head"], matrix + bias, "its matrix is an embedding matrix and counted there" if is_shared else ""
+    )
 
 
 def stack_part(name: str, stack: Any) -> Part:
     layers = [layer_part(f"layer {index}", layer) for index, layer in enumerate(stack.layers)]
-    return Part.from_parts(name, [*layers, Part("LayerNorm after the stack", count_of(stack.norm))])
+    return Part.from_parts(name, [*layers, Part("LayerNorm after the stack", count_parameters(stack.norm))])
 
 
 def layer_part(name: str, layer: nn.Module) -> Part:
     parts = []
     for kind in SUBLAYERS:
         if hasattr(layer, kind):
-            matrices = [Part(NAMES.get(n, n), count_of(child)) for n, child in getattr(layer, kind).named_children()]
+            matrices = [
+                Part(NAMES.get(name, name), count_parameters(child))
+                for name, child in getattr(layer, kind).named_children()
+            ]
             parts.append(Part.from_parts(NAMES[kind], matrices))
-            parts.append(Part(f"LayerNorm of {NAMES[kind]}", count_of(getattr(layer, f"{kind}_norm"))))
+            parts.append(Part(f"LayerNorm of {NAMES[kind]}", count_parameters(getattr(layer, f"{kind}_norm"))))
     return Part.from_parts(name, parts)
 
 
-def count_of(module: nn.Module) -> int:
+def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())

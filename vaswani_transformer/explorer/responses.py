@@ -1,4 +1,4 @@
-"""The explorer's responses, built from an inspection; all can be written as JSON."""
+"""Build the explorer's responses from a checkpoint or an inspected translation. They can be written as JSON."""
 
 import json
 from dataclasses import asdict
@@ -8,15 +8,15 @@ import torch
 from safetensors.torch import save
 
 from ..inspection.heads import head_names
-from ..inspection.inspection import Inspection
+from ..inspection.inspection import Alternative, Inspection
 from ..inspection.token_text import Token, TokenReader, target_reader
 from ..model.configuration_vaswani import VaswaniConfig
 from .checkpoints import LoadedCheckpoint
-from .measures import roles_of
+from .measures import find_roles
 from .parts import parameter_tree
 
 
-MAX_SOURCE_TOKENS, MAX_BEAMS = 100, 8  # of a request
+MAX_SOURCE_TOKENS, MAX_BEAMS = 100, 8  # in a request
 MAX_POSITIONS = 128  # shown on the page
 
 CONFIG = (
@@ -26,16 +26,22 @@ CONFIG = (
     "dropout", "attention_dropout", "activation_dropout", "activation_function", "share_embeddings",
     "max_position_embeddings",
 )  # fmt: skip
+OPTIMISATION = (  # in the recipe
+    "max_steps", "batch_tokens", "micro_batches", "warmup_steps", "decay_from", "learning_rate_scale",
+    "cooldown_steps", "optimiser", "adam_beta1", "adam_beta2", "adam_epsilon", "precision",
+)  # fmt: skip
+RECORDED = "epochs", "training_pairs", "target_tokens_per_epoch", "hours", "device", "averaged_steps"
 
-# The first sentence on the page, and sentences for the phenomena of the paper's Figures 3 to 5: a long-distance
-# dependency, the word that a pronoun refers to, and the structure of a sentence. If there are two words, the first
-# should attend to the second; in an included checkpoint there is a head that does so.
+# The first sentence on the page.
 OPENING = {
     "en": "The dog did not cross the street because it was too tired.",
     "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
     "fr": "Le chien n'a pas traversé la rue parce qu'il était trop fatigué.",
 }
-GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}  # where learned positions are too few for that sentence
+# The first sentence for a checkpoint that cannot encode `OPENING`.
+GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}
+# Sentences for the paper's Figures 3 to 5: a long-distance dependency, a pronoun, and the structure of a sentence. If
+# two words are given, a head of the included checkpoint attends from the first to the second.
 EXAMPLES = {
     "en": {
         "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
@@ -54,14 +60,14 @@ EXAMPLES = {
     },
 }
 ABOUT = {
-    "long-distance": "Figure 3: two words that belong together, far apart",
+    "long-distance": "Figure 3: two words that belong together but are far apart",
     "anaphora": "Figure 4: a pronoun and the noun that it refers to",
     "structure": "Figure 5: a head that follows the structure of the sentence",
 }
 
 
 def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str, Any]:
-    """Describe a checkpoint, apart from any sentence."""
+    """Describe a checkpoint."""
     model, generation = checkpoint.model, checkpoint.model.generation_config
     source, target = checkpoint.languages
     language = source if source in EXAMPLES else "en"
@@ -101,7 +107,7 @@ def source_limit(checkpoint: LoadedCheckpoint) -> int:
 
 
 def fits(checkpoint: LoadedCheckpoint, text: str) -> bool:
-    """Whether the text is short enough, and all its characters are in the vocabulary."""
+    """Return whether the text is short enough and the vocabulary has all its characters."""
     try:
         return len(checkpoint.tokenizer(text)["input_ids"]) <= source_limit(checkpoint)
     except ValueError:  # a character outside the vocabulary
@@ -109,25 +115,19 @@ def fits(checkpoint: LoadedCheckpoint, text: str) -> bool:
 
 
 def training_response(checkpoint: LoadedCheckpoint) -> dict[str, Any] | None:
-    """The recorded facts of the training run, or None."""
+    """Return the recorded facts of the training run; None if the checkpoint has no valid training.json."""
     training = read_json(checkpoint, "training.json")
     if not isinstance(training, dict) or not isinstance(training.get("recipe"), dict):
         return None
     recipe = training["recipe"]
     optimisation = recipe.get("optimisation", {})
     cooldown = optimisation.get("cooldown_steps")
-    wanted = (
-        "max_steps", "batch_tokens", "micro_batches", "warmup_steps", "decay_from", "learning_rate_scale",
-        "cooldown_steps", "optimiser", "adam_beta1", "adam_beta2", "adam_epsilon", "precision",
-    )  # fmt: skip
-    facts = {name: optimisation.get(name) for name in wanted}
-    recorded = ("epochs", "training_pairs", "target_tokens_per_epoch", "hours", "device", "averaged_steps")
     return {
-        **facts,
+        **{name: optimisation.get(name) for name in OPTIMISATION},
         "schedule": f"equation 3, then a cooldown of {cooldown:,} steps" if cooldown else "equation 3",
         "trained_length": recipe.get("data", {}).get("max_length"),
         "initial": recipe.get("initial"),
-        **{name: training.get(name) for name in recorded},
+        **{name: training.get(name) for name in RECORDED},
         "trained_on": checkpoint.about.trained_on if checkpoint.about else [],
     }
 
@@ -143,7 +143,7 @@ def read_json(checkpoint: LoadedCheckpoint, name: str) -> Any:
 
 
 def position_tensors(checkpoint: LoadedCheckpoint) -> dict[str, torch.Tensor]:
-    """`positions` [P, d_model], P at most 128 and the length of a learned table; zeros if the model has none."""
+    """Return `positions` [P, d_model]: P is 128, or the length of a shorter learned table. Zeros without positions."""
     config, embedding = checkpoint.model.config, checkpoint.model.base_model.encoder.embedding
     length = min(MAX_POSITIONS, config.longest_sequence or MAX_POSITIONS)
     if config.position_encoding == "none":
@@ -153,7 +153,8 @@ def position_tensors(checkpoint: LoadedCheckpoint) -> dict[str, torch.Tensor]:
 
 
 def tensors_file(tensors: dict[str, torch.Tensor]) -> bytes:
-    """Serialise tensors as a safetensors file in float32, which does not allow them to share memory."""
+    """Serialise tensors in float32 as a safetensors file."""
+    # `save` rejects tensors that share memory, hence the copies.
     return save({name: x.detach().float().contiguous().clone() for name, x in tensors.items()})
 
 
@@ -174,15 +175,16 @@ def run_response(checkpoint: LoadedCheckpoint, run_id: str, request: dict, inspe
         "mean_log_probs": inspection.mean_log_probs.tolist(),
         "log_prob": inspection.log_prob,
         "score": inspection.score,
-        "alternatives": [
-            [{"id": a.token.id, "text": a.token.text, "log_prob": a.log_prob} for a in position]
-            for position in inspection.alternatives
-        ],
+        "alternatives": [alternatives_response(position) for position in inspection.alternatives],
         "search": search_response(checkpoint, reader, inspection),
         "heads": heads_response(checkpoint, inspection),
         "changes": None,
         "timing_ms": inspection.milliseconds,
     }
+
+
+def alternatives_response(position: list[Alternative]) -> list[dict[str, Any]]:
+    return [{"id": a.token.id, "text": a.token.text, "log_prob": a.log_prob} for a in position]
 
 
 def tokens_response(tokens: list[Token]) -> list[dict[str, Any]]:
@@ -221,5 +223,5 @@ def heads_response(checkpoint: LoadedCheckpoint, inspection: Inspection) -> list
     return [
         dict(zip(("stack", "kind", "layer", "head"), role.head, strict=True))
         | {"label": role.label, "measures": role.measures}
-        for role in roles_of(inspection, head_names(checkpoint.model))
+        for role in find_roles(inspection, head_names(checkpoint.model))
     ]

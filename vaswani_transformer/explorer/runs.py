@@ -1,4 +1,4 @@
-"""The explorer's runs of the model: inspected translations, ablations of heads, texts longer than in training."""
+"""Run the model for the explorer: inspected translations, ablated heads, and texts longer than in training."""
 
 import secrets
 import threading
@@ -19,20 +19,20 @@ from .checkpoints import LoadedCheckpoint
 from .responses import run_response, source_limit
 
 
-MAX_KEPT = 16  # runs whose tensors stay available
-MAX_KEPT_BYTES = 256 << 20  # of these tensors; a run of a big model on a long sentence has about 60 MB
+MAX_STORED = 16  # runs
+MAX_STORED_BYTES = 256 << 20  # of their tensors; a big model on a long sentence needs about 60 MB
 MAX_CONCURRENT = 2  # runs
 PATIENCE = 10.0  # seconds that a request waits for its turn
 TIME_LIMIT = 20.0  # seconds for a search
-MAX_COPIES = 8  # of a sentence, to go beyond the lengths in training
-MAX_REPEATED_TOKENS = 400  # of all copies together
+MAX_COPIES = 8  # of a sentence, for lengths beyond those in training
+MAX_REPEATED_TOKENS = 400  # in all copies together
 
 
 class Busy(RuntimeError):
     """Too many runs are in progress."""
 
 
-class Forgotten(LookupError):
+class Expired(LookupError):
     """The tensors of this run are no longer available."""
 
 
@@ -42,7 +42,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Key:
-    """The settings of a run: runs with equal keys are equal."""
+    """The settings of a run. Runs with equal keys have equal results."""
 
     checkpoint: str
     text: str
@@ -53,20 +53,25 @@ class Key:
 
 
 class Runs:
-    """Runs the model, at most twice at a time, and keeps the latest runs."""
+    """Runs the model, at most twice at a time, and stores the latest runs.
+
+    Args:
+        patience: Seconds that a request waits for its turn.
+        time_limit: Seconds for a search.
+    """
 
     def __init__(self, patience: float = PATIENCE, time_limit: float = TIME_LIMIT):
         self.turns = threading.BoundedSemaphore(MAX_CONCURRENT)
         self.patience, self.time_limit = patience, time_limit
-        self.kept: OrderedDict[str, tuple[Inspection, Key]] = OrderedDict()
-        self.keeping = threading.Lock()
+        self.stored: OrderedDict[str, tuple[Inspection, Key]] = OrderedDict()
+        self.lock = threading.Lock()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for a turn to compute.
+        """Wait for a turn, and give it back after the block.
 
         Raises:
-            Busy: All turns were taken for `patience` seconds.
+            Busy: No turn was free within `patience` seconds.
         """
         if not self.turns.acquire(timeout=self.patience):
             raise Busy("The server is busy with two other runs. Retry in a few seconds.")
@@ -75,43 +80,43 @@ class Runs:
         finally:
             self.turns.release()
 
-    def keep(self, run: Inspection, key: Key) -> str:
-        """Keep a run under a new id, and drop the oldest ones if there are too many or they are too large."""
+    def store(self, run: Inspection, key: Key) -> str:
+        """Store a run and return its new id. Drops the oldest runs if there are too many or they are too large."""
         run_id = secrets.token_hex(8)
-        with self.keeping:
-            self.kept[run_id] = run, key
-            while len(self.kept) > 1 and (len(self.kept) > MAX_KEPT or self.size() > MAX_KEPT_BYTES):
-                self.kept.popitem(last=False)
+        with self.lock:
+            self.stored[run_id] = run, key
+            while len(self.stored) > 1 and (len(self.stored) > MAX_STORED or self.size() > MAX_STORED_BYTES):
+                self.stored.popitem(last=False)
         return run_id
 
     def size(self) -> int:
-        """The size of all kept tensors in bytes."""
-        return sum(tensor.nbytes for run, _ in self.kept.values() for tensor in run.tensors.values())
+        """Return the size of all stored tensors in bytes."""
+        return sum(tensor.nbytes for run, _ in self.stored.values() for tensor in run.tensors.values())
 
     def tensors(self, run_id: str) -> dict[str, torch.Tensor]:
-        """The tensors of a run, by name.
+        """Return the tensors of a run, by name.
 
         Raises:
-            Forgotten: The run is unknown, or no longer kept.
+            Expired: The run is unknown or no longer stored.
         """
-        with self.keeping:
-            run, _ = self.kept.get(run_id, (None, None))
+        with self.lock:
+            run, _ = self.stored.get(run_id, (None, None))
         if run is None:
-            raise Forgotten("The tensors of this run are no longer available. Translate the sentence again.")
+            raise Expired("The tensors of this run are no longer available. Translate the sentence again.")
         return run.tensors
 
     def inspect(self, checkpoint: LoadedCheckpoint, key: Key) -> Inspection:
-        """Return the kept run of this key, or run the model."""
-        with self.keeping:
-            for run_id, (run, run_key) in self.kept.items():
+        """Return the stored run with this key, or run the model."""
+        with self.lock:
+            for run_id, (run, run_key) in self.stored.items():
                 if run_key == key:
-                    self.kept.move_to_end(run_id)
+                    self.stored.move_to_end(run_id)
                     return run
         return inspect_translation(
             checkpoint.model, checkpoint.tokenizer, key.text, key.beams, key.alpha, key.off, key.causal, self.time_limit
         )
 
-    # Answers ---------------------------------------------------------------------------------------------------------
+    # Responses -------------------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -122,67 +127,75 @@ class Runs:
         off: Sequence[Head] = (),
         causal: bool = True,
     ) -> dict[str, Any]:
-        """Translate a text and describe the run; with heads off or without the mask, compare it with the plain run."""
-        plain_key = plain(checkpoint, text, beams, alpha)
-        key = replace(plain_key, off=tuple(off), causal=causal)
-        check(checkpoint, key)
+        """Translate a text and describe the run; with heads off or without the mask, also the run of the whole model.
+
+        Raises:
+            Refused: The text is empty, too long or has characters outside the vocabulary, or a head does not exist.
+            Busy: No turn was free.
+            TimeoutError: The search took too long.
+        """
+        whole_key = whole_model_key(checkpoint, text, beams, alpha)
+        key = replace(whole_key, off=tuple(off), causal=causal)
+        check_request(checkpoint, key)
         with self.turn():
             run = self.inspect(checkpoint, key)
-            before = self.inspect(checkpoint, plain_key) if key != plain_key else None
+            before = self.inspect(checkpoint, whole_key) if key != whole_key else None
         request = {**asdict(key), "off": [list(head) for head in off]}
-        response = run_response(checkpoint, self.keep(run, key), request, run)
+        response = run_response(checkpoint, self.store(run, key), request, run)
         return response if before is None else response | {"changes": changes_response(before)}
 
-    def each_off(self, checkpoint: LoadedCheckpoint, text: str) -> dict[str, dict[str, Any]]:
-        """The translation without each head, by the head's dotted name, from one batched search."""
-        key = plain(checkpoint, text)
-        check(checkpoint, key)
+    def without_each_head(self, checkpoint: LoadedCheckpoint, text: str) -> dict[str, dict[str, Any]]:
+        """Translate without each head in turn, in one batched search; describe the runs by the head's dotted name."""
+        key = whole_model_key(checkpoint, text)
+        check_request(checkpoint, key)
         with self.turn():
             original = self.inspect(checkpoint, key)
             ids = original.source_ids, original.target_ids
             heads, settings = head_names(checkpoint.model), (key.beams, key.alpha)
             ablations = ablate_heads(checkpoint.model, *ids, *settings, heads=heads, max_time=self.time_limit)
         return {
-            ".".join(map(str, ablation.head or ())): off_response(checkpoint, key, original, ablation)
+            ".".join(map(str, ablation.head or ())): ablated_run_response(checkpoint, key, original, ablation)
             for ablation in ablations
         }
 
     def heads(
         self, checkpoint: LoadedCheckpoint, text: str, beams: int | None = None, alpha: float | None = None
     ) -> list[dict[str, Any]]:
-        """Switch off each head in turn: the log P of the plain run's translation, and the translation without the head.
+        """Switch off each head in turn: describe the new translation, and the log P of the original one.
 
-        For speed all these searches use one beam, also that of the whole model, with which they are compared.
+        For speed, all searches use one beam, including that of the whole model to which they are compared.
         """
-        key = plain(checkpoint, text, beams, alpha)
-        check(checkpoint, key)
+        key = whole_model_key(checkpoint, text, beams, alpha)
+        check_request(checkpoint, key)
         with self.turn():
             original = self.inspect(checkpoint, key)
             ids = original.source_ids, original.target_ids
             whole, *ablations = ablate_heads(checkpoint.model, *ids, num_beams=1, max_time=self.time_limit)
-        text_of_whole = text_of(checkpoint, whole)
-        return [ablation_response(checkpoint, ablation, text_of_whole) for ablation in ablations]
+        whole_text = decode(checkpoint, whole)
+        return [ablation_response(checkpoint, ablation, whole_text) for ablation in ablations]
 
     def beyond(
         self, checkpoint: LoadedCheckpoint, text: str, beams: int | None = None, alpha: float | None = None
     ) -> dict[str, Any]:
-        """Repeat the sentence and its translation 1 to 8 times: the log-probability of each target token."""
-        key = plain(checkpoint, text, beams, alpha)
-        check(checkpoint, key)
+        """Repeat the sentence and its translation 1 to 8 times; return the log-probability of each target token."""
+        key = whole_model_key(checkpoint, text, beams, alpha)
+        check_request(checkpoint, key)
         with self.turn():
             return beyond_response(checkpoint, self.inspect(checkpoint, key))
 
 
-def plain(checkpoint: LoadedCheckpoint, text: str, beams: int | None = None, alpha: float | None = None) -> Key:
-    """The key of a run with all heads and the mask; settings that are None come from the checkpoint."""
+def whole_model_key(
+    checkpoint: LoadedCheckpoint, text: str, beams: int | None = None, alpha: float | None = None
+) -> Key:
+    """Return the key of a run with all heads and the mask. Settings that are None come from the checkpoint."""
     generation = checkpoint.model.generation_config
     if alpha is None:
         alpha = 1.0 if generation.length_penalty is None else generation.length_penalty
     return Key(checkpoint.name, text, beams or generation.num_beams or 1, alpha)
 
 
-def check(checkpoint: LoadedCheckpoint, key: Key):
-    """Check a request.
+def check_request(checkpoint: LoadedCheckpoint, key: Key):
+    """Check that the page can show the run with this key.
 
     Raises:
         Refused: The text is empty, too long or has characters outside the vocabulary, or a head does not exist.
@@ -192,7 +205,7 @@ def check(checkpoint: LoadedCheckpoint, key: Key):
     try:
         length = len(checkpoint.tokenizer(key.text)["input_ids"])
     except ValueError as error:
-        raise Refused("The text has characters that are not in this checkpoint's vocabulary. Remove them.") from error
+        raise Refused("The text has characters outside this checkpoint's vocabulary. Remove them.") from error
     if length > (limit := source_limit(checkpoint)):
         raise Refused(f"The text has {length:,} tokens; the page shows at most {limit}. Shorten the text.")
     try:
@@ -201,24 +214,26 @@ def check(checkpoint: LoadedCheckpoint, key: Key):
         raise Refused(str(error)) from error
 
 
-def ablation_response(checkpoint: LoadedCheckpoint, ablation: Ablation, whole: str) -> dict[str, Any]:
-    """Describe the effect of one head; `whole` is the translation by all heads with as many beams."""
-    text = text_of(checkpoint, ablation)
+def ablation_response(checkpoint: LoadedCheckpoint, ablation: Ablation, whole_text: str) -> dict[str, Any]:
+    """Describe the effect of one head. `whole_text` is the whole model's translation with the same number of beams."""
+    text = decode(checkpoint, ablation)
     return dict(zip(("stack", "kind", "layer", "head"), ablation.head or (), strict=True)) | {
         "text": text,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
-        "chrf_to_original": sacrebleu.sentence_chrf(text, [whole]).score,
-        "changed": text != whole,
+        "chrf_to_original": sacrebleu.sentence_chrf(text, [whole_text]).score,
+        "changed": text != whole_text,
     }
 
 
-def off_response(checkpoint: LoadedCheckpoint, key: Key, original: Inspection, ablation: Ablation) -> dict[str, Any]:
-    """Describe a run without one head, as far as the page shows it."""
+def ablated_run_response(
+    checkpoint: LoadedCheckpoint, key: Key, original: Inspection, ablation: Ablation
+) -> dict[str, Any]:
+    """Describe a run without one head: the part of `run_response` that the page shows."""
     penalty = length_penalty(len(ablation.target_ids) - 1, key.alpha, checkpoint.model.penalty_offset())
     return {
         "request": {**asdict(key), "off": [list(ablation.head or ())]},
-        "target": {"text": text_of(checkpoint, ablation)},
+        "target": {"text": decode(checkpoint, ablation)},
         "score": ablation.score,
         "log_prob": ablation.score * penalty,
         "changes": changes_response(original),
@@ -229,25 +244,28 @@ def changes_response(before: Inspection) -> dict[str, Any]:
     return {"text_before": before.translation, "score_before": before.score, "log_prob_before": before.log_prob}
 
 
-def text_of(checkpoint: LoadedCheckpoint, ablation: Ablation) -> str:
+def decode(checkpoint: LoadedCheckpoint, ablation: Ablation) -> str:
     return str(checkpoint.tokenizer.decode(ablation.target_ids.tolist(), skip_special_tokens=True))
 
 
 def beyond_response(checkpoint: LoadedCheckpoint, run: Inspection) -> dict[str, Any]:
-    """The log-probability of each target token for 1 to 8 copies, up to 400 tokens or the end of learned positions."""
+    """Return the log-probability of each target token in 1 to 8 copies.
+
+    Stops at 400 tokens, or at the end of learned positions.
+    """
     model = checkpoint.model
-    longest = model.config.longest_sequence
+    max_length = model.config.longest_sequence
     response: dict[str, Any] = {
         "trained_length": checkpoint.about.max_length if checkpoint.about else None,
         "points": [],
     }
     for copies in range(1, MAX_COPIES + 1):
-        source = repeated(run.source_ids, copies, model.generation_config.eos_token_id)
-        target = repeated(run.target_ids, copies, model.generation_config.eos_token_id, first=1)
+        source = repeat_ids(run.source_ids, copies, model.generation_config.eos_token_id)
+        target = repeat_ids(run.target_ids, copies, model.generation_config.eos_token_id, first=1)
         length = max(source.shape[1], target.shape[1] - 1)
-        if longest is not None and length > longest:
+        if max_length is not None and length > max_length:
             response["problem"] = (
-                f"The learned positions of this checkpoint end at {longest}, so longer texts cannot be shown."
+                f"This checkpoint has learned positions for only {max_length} tokens; longer texts cannot be shown."
             )
             break
         if copies > 1 and length > MAX_REPEATED_TOKENS:
@@ -260,8 +278,8 @@ def beyond_response(checkpoint: LoadedCheckpoint, run: Inspection) -> dict[str, 
     return response
 
 
-def repeated(ids: torch.Tensor, copies: int, ends: int | list[int] | None, first: int = 0) -> torch.Tensor:
-    """Repeat the ids [1, T] `copies` times, apart from the `first` ones and the end token: [1, about copies * T]."""
-    is_ended = int(ids[0, -1]) in (ends if isinstance(ends, list) else [ends])
+def repeat_ids(ids: torch.Tensor, copies: int, end_ids: int | list[int] | None, first: int = 0) -> torch.Tensor:
+    """Repeat ids [1, T] `copies` times, except for the `first` ones and the end token: [1, about copies * T]."""
+    is_ended = int(ids[0, -1]) in (end_ids if isinstance(end_ids, list) else [end_ids])
     last = ids.shape[1] - is_ended
     return torch.cat((ids[:, :first], ids[:, first:last].repeat(1, copies), ids[:, last:]), dim=1)

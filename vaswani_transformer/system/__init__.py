@@ -1,1 +1,1 @@
-"""Files, memory, the CPU, processes, the web and the command line: nothing in this folder knows the model."""
+"""Helpers for files, memory, the CPU, processes, the web and the command line. Nothing here knows the model."""

@@ -1,4 +1,4 @@
-"""What all command lines share: the settings of typer, groups of options, commands that load late, and numbers."""
+"""Shared parts of all command lines: settings of typer, groups of options, lazy commands, and number parsers."""
 
 import argparse
 import inspect
@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 
 def make_app(**settings: Any) -> typer.Typer:
-    """Returns a typer application with the settings of all our commands."""
+    """Returns a typer application with the settings that all commands share."""
     common: dict[str, Any] = {
         "add_completion": False,
         "pretty_exceptions_enable": False,
@@ -29,10 +29,10 @@ def make_app(**settings: Any) -> typer.Typer:
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None):
-    """Runs an application under a name; the arguments are by default those of the process.
+    """Runs an application under a name. Returns if it succeeds. By default the arguments are those of the process.
 
     Raises:
-        SystemExit: it failed; a call that succeeds returns.
+        SystemExit: the application failed.
     """
     try:
         app(arguments, prog_name=name)
@@ -42,11 +42,11 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
 
 
 def add_lazy_command(app: typer.Typer, name: str, help: str, load: Callable[[], typer.Typer]):
-    """Adds another application as a command. It is loaded when the command runs, so that `--help` of `app` is fast."""
+    """Adds another application as a command. It is loaded when the command runs, so `--help` of `app` stays fast."""
 
     class LazyCommand(TyperCommand):
         def make_context(self, info_name, args, parent=None, **extra):
-            # The context belongs to the loaded command, and so does everything that happens in it.
+            # The loaded command makes its own context, which then parses the arguments and runs it.
             return typer.main.get_command(load()).make_context(info_name, args, parent, **extra)
 
     app.command(name, cls=LazyCommand, help=help)(lambda: None)
@@ -77,7 +77,7 @@ def repeat_options(arguments: Iterable[str], names: set[str]) -> Iterator[str]:
 
 
 def option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets a typer command take groups of options: a parameter that is a dataclass becomes an option for each field."""
+    """Lets a typer command take groups of options: each field of a dataclass parameter becomes an option."""
     parameters = annotated_parameters(function)
     groups = {parameter.name: parameter.annotation for parameter in parameters if is_dataclass(parameter.annotation)}
 
@@ -98,14 +98,14 @@ def option_groups(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def annotated_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Returns the parameters of a function or a dataclass with their types, not with the types' names."""
+    """Returns the parameters of a function or a dataclass, with names of types resolved to types."""
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
     return [parameter.replace(annotation=hints.get(name)) for name, parameter in signature.parameters.items()]
 
 
 def set_parameters(command: Callable[..., Any], parameters: Iterable[inspect.Parameter]):
-    """Gives a function that takes any keywords the signature that typer makes its options from."""
+    """Sets the signature from which typer makes the options of a function that takes any keywords."""
     named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(named)  # ty: ignore[missing-attribute]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
@@ -115,7 +115,7 @@ def set_parameters(command: Callable[..., Any], parameters: Iterable[inspect.Par
 
 
 def whole_number(text: str | int, minimum: int = 1) -> int:
-    """Parses an option of argparse that counts from 1."""
+    """Parses a whole number of at least `minimum`, for argparse."""
     if not re.fullmatch(r"[+-]?\d+", str(text).strip()):
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
     if int(text) < minimum:
@@ -124,12 +124,12 @@ def whole_number(text: str | int, minimum: int = 1) -> int:
 
 
 def whole_number_or_zero(text: str | int) -> int:
-    """Parses an option of argparse that counts from 0, or that 0 turns off."""
+    """Parses a whole number of at least 0, for argparse."""
     return whole_number(text, minimum=0)
 
 
 def count(text: str | int) -> int:
-    """Parses an option of typer that counts from 1. typer passes defaults through it, too."""
+    """Parses a whole number of at least 1, for typer, which also passes defaults through parsers."""
     try:
         return whole_number(text)
     except argparse.ArgumentTypeError as error:
@@ -137,7 +137,7 @@ def count(text: str | int) -> int:
 
 
 def count_or_zero(text: str | int) -> int:
-    """Parses an option of typer that counts from 0, or that 0 turns off."""
+    """Parses a whole number of at least 0, for typer."""
     try:
         return whole_number_or_zero(text)
     except argparse.ArgumentTypeError as error:
@@ -145,7 +145,7 @@ def count_or_zero(text: str | int) -> int:
 
 
 def number(text: str | float) -> float:
-    """Parses an option of typer that is a number from 0 up."""
+    """Parses a finite number of at least 0, for typer."""
     try:
         value = float(text)
     except ValueError:

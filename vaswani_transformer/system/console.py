@@ -1,4 +1,4 @@
-"""Messages to the user on standard error, in colour on a terminal."""
+"""Prints messages to the user on standard error, in colour on a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ class Failure(Exception):
 
 
 def print_message(message: str, style: str, label: str):
-    """Prints one message: wrapped between words on a terminal, on one line in a file."""
+    """Prints a message, wrapped between words on a terminal, on one line in a file."""
     err.print(Text.assemble((f"{label}: ", style), message), soft_wrap=not err.is_terminal)
 
 
@@ -42,7 +42,7 @@ def exit_with_error(error: Exception) -> NoReturn:
 
 @contextmanager
 def errors_as_messages(*kinds: type[Exception]) -> Iterator[None]:
-    """Calls `exit_with_error` for a `Failure`, or an error of one of the `kinds`, in the block."""
+    """Calls `exit_with_error` if the block raises a `Failure` or an error of one of the `kinds`."""
     try:
         yield
     except (Failure, *kinds) as error:
@@ -50,7 +50,11 @@ def errors_as_messages(*kinds: type[Exception]) -> Iterator[None]:
 
 
 class Warnings:
-    """Prints the first few warnings, and in the end how many `things`, such as "lines", have one."""
+    """Prints the first few warnings, and finally the number of all warnings.
+
+    Args:
+        things: The plural of what the warnings are about, such as "lines".
+    """
 
     def __init__(self, things: str):
         self.things, self.count = things, 0

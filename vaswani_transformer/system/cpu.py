@@ -1,4 +1,4 @@
-"""The CPU: its name, for the record of a measurement, and how slow it is in bfloat16."""
+"""Describes the CPU: its name, for records of measurements, and its speed in bfloat16."""
 
 import platform
 from pathlib import Path
@@ -6,7 +6,7 @@ from time import perf_counter
 
 
 def cpu_name() -> str:
-    """Returns the CPU's name as its vendor or the virtual machine gives it."""
+    """Returns the name of the CPU, as its vendor or the virtual machine reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -15,10 +15,10 @@ def cpu_name() -> str:
 
 
 def bfloat16_slowdown(times: int = 5) -> float:
-    """Measures the time of a matrix product in bfloat16 as a multiple of its time in float32.
+    """Returns the time of a matrix product in bfloat16, as a multiple of its time in float32.
 
-    It is above 1 on a CPU without instructions for bfloat16: with AVX2 alone, some shapes took 8 times as long, others
-    100 times.
+    It is above 1 on a CPU without bfloat16 instructions. With only AVX2, products took 8 to 100 times as long,
+    depending on their shapes.
     """
     import torch
 

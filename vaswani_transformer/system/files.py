@@ -1,4 +1,4 @@
-"""Files and folders that are written completely or not at all, even if the power fails; and JSON."""
+"""Writes files and folders completely or not at all, even if the power fails; reads and writes JSON."""
 
 import json
 import os
@@ -66,22 +66,22 @@ def write_json(path: str | Path, content: Any, indent: int | None = 2, sort_keys
 
 
 def check_writable(path: str | Path):
-    """Checks that `path` can be written, before the work whose result it will hold.
+    """Checks that `path` can be written. Call it before long work whose result goes there.
 
     Raises:
-        ValueError: a parent of `path` is a file, or this user may not write in it.
+        ValueError: a parent of `path` is a file, or the user has no permission to write in it.
     """
-    above = next(folder for folder in Path(path).absolute().parents if folder.exists())
-    if not above.is_dir():
-        raise ValueError(f"Cannot write {path}: {above.name} is a file, not a folder.")
-    if not os.access(above, os.W_OK):
-        raise ValueError(f"Cannot write {path}: no permission to write in the folder {above.name}.")
+    parent = next(folder for folder in Path(path).absolute().parents if folder.exists())
+    if not parent.is_dir():
+        raise ValueError(f"Cannot write {path}: {parent.name} is a file, not a folder.")
+    if not os.access(parent, os.W_OK):
+        raise ValueError(f"Cannot write {path}: no permission to write in the folder {parent.name}.")
 
 
 def _sync(path: Path):
     """Waits until a file's content, or a folder's list of names, is on the disk.
 
-    A name can reach the disk before the content: after a power cut the file would exist, but be empty.
+    A name can reach the disk before the content. After a power failure, the file would then exist but be empty.
     """
     if os.name == "nt" and path.is_dir():  # Windows cannot open folders
         return

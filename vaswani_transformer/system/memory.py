@@ -1,4 +1,4 @@
-"""Freed memory, which a process can keep or give back: for training, the command line and the benchmarks."""
+"""Keeps freed memory in the process, or returns it to the operating system."""
 
 import ctypes
 from collections.abc import Callable
@@ -13,9 +13,9 @@ def _c_function(name: str) -> Callable[..., int]:
 
 
 def keep_freed_memory():
-    """Asks glibc to keep freed memory; otherwise the process requests it again for every large tensor.
+    """Asks glibc to keep freed memory. By default, it requests new memory for every large tensor.
 
-    Saves a fifth of a training step on a CPU. Does nothing with other C libraries.
+    Makes a training step on a CPU a fifth shorter. Does nothing with other C libraries.
     """
     trim_threshold, mmap_threshold = -1, -3
     mallopt = _c_function("mallopt")
@@ -26,7 +26,7 @@ def keep_freed_memory():
 def return_unused_memory():
     """Asks glibc to return unused pages to the operating system.
 
-    Tensors of changing sizes leave holes in the heap. Without this call, training on a CPU grows by about 3.5 MB a step
-    until memory is full.
+    Tensors of changing sizes leave holes in the heap. Without this call, training on a CPU needs about 3.5 MB more at
+    each step, until memory is full.
     """
     _c_function("malloc_trim")(0)

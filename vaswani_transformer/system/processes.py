@@ -1,4 +1,4 @@
-"""Processes that each hold something large, such as a model, and do tasks with it."""
+"""A pool of processes that each load something large, such as a model, and run tasks with it."""
 
 import multiprocessing
 import os
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from .memory import return_unused_memory
 
 
-TASKS_PER_CLEANUP = 200  # after this many, a process returns unused memory: a server runs for months
+TASKS_PER_CLEANUP = 200  # after so many tasks, a process returns unused memory: servers run for months
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,11 +24,11 @@ tasks = 0
 
 
 class ProcessPool:
-    """Processes that do tasks; they end with this process, however it ends.
+    """Processes that run tasks. They end when this process ends, even if it is killed.
 
     Args:
-        processes: Their number.
-        load: Is called with `arguments` in each process, before its first task.
+        processes: The number of processes.
+        load: Called with `arguments` in each process, before its first task.
     """
 
     def __init__(self, processes: int, load: Callable[..., Any], *arguments: Any):
@@ -36,16 +36,16 @@ class ProcessPool:
         self._start()
 
     def _start(self):
-        self.before = multiprocessing.active_children()
+        self.earlier_children = multiprocessing.active_children()
         context = multiprocessing.get_context("spawn")  # a forked copy of a process that has run torch may hang
-        self.executor = ProcessPoolExecutor(self.processes, context, initializer=_begin)
+        self.executor = ProcessPoolExecutor(self.processes, context, initializer=_initialise)
 
     def submit(self, task: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Calls `task(loaded, *arguments)` in one of the processes, where `loaded` is what `load` returned.
 
-        The result raises the error of `load` or of the task, or BrokenProcessPool if a process was killed.
+        The future raises the error of `load` or of the task, or BrokenProcessPool if a process was killed.
         """
-        return self.executor.submit(_do, self.load, self.arguments, task, arguments)
+        return self.executor.submit(_run_task, self.load, self.arguments, task, arguments)
 
     def restart(self):
         """Replaces the processes after one was killed."""
@@ -53,19 +53,19 @@ class ProcessPool:
         self._start()
 
     def close(self):
-        """Finishes all tasks and ends the processes."""
+        """Waits for all tasks, and ends the processes."""
         self.executor.shutdown()
 
     def kill(self):
-        """Ends the processes at once."""
+        """Ends the processes immediately, without waiting for their tasks."""
         self.executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - set(self.before):
+        for process in set(multiprocessing.active_children()) - set(self.earlier_children):
             process.kill()
 
 
 @contextmanager
 def process_pool(processes: int, load: Callable[..., Any], *arguments: Any) -> Iterator[ProcessPool]:
-    """Yields a pool that is closed after the block, or killed if the block raises."""
+    """Yields a pool. Closes it after the block, or kills it if the block raises an error."""
     pool = ProcessPool(processes, load, *arguments)
     try:
         yield pool
@@ -76,9 +76,9 @@ def process_pool(processes: int, load: Callable[..., Any], *arguments: Any) -> I
 
 
 def in_order(submit: Callable[[Item], Future[Result]], items: Iterable[Item], ahead: int) -> Iterator[Result]:
-    """Yields the results of all items in their order; takes at most `ahead` items before their results are needed.
+    """Yields the results of all items in their order; submits at most `ahead` items at a time.
 
-    If `items` raises, so does this, after the results of the items before.
+    If `items` raises an error, it is raised after the results of the earlier items.
     """
     waiting: deque[Future[Result]] = deque()
     failure: Exception | None = None
@@ -103,8 +103,8 @@ def in_order(submit: Callable[[Item], Future[Result]], items: Iterable[Item], ah
 # In the processes ----------------------------------------------------------------------------------------------------
 
 
-def _begin():
-    """Leaves it to the parent process to handle signals, and ends with it."""
+def _initialise():
+    """Ignores signals, which the parent process handles, and ends this process when the parent ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -116,7 +116,7 @@ def _end_with_parent():
         os._exit(1)
 
 
-def _do(load: Callable[..., Any], load_arguments: tuple, task: Callable[..., Any], arguments: tuple) -> Any:
+def _run_task(load: Callable[..., Any], load_arguments: tuple, task: Callable[..., Any], arguments: tuple) -> Any:
     global loaded, tasks
     if loaded is None:
         loaded = load(*load_arguments)

@@ -1,4 +1,4 @@
-"""What the servers share: the socket they listen on, and checks of the Host header."""
+"""Shared parts of the servers: the socket that they listen on, and checks of the Host header."""
 
 import ipaddress
 import socket
@@ -9,7 +9,7 @@ def listening(host: str, port: int) -> socket.socket:
     """Returns a listening socket; port 0 picks a free one.
 
     Raises:
-        OSError: the port is in use, or the address is not this computer's; the message says what to do.
+        OSError: the port is in use, or this computer does not have the address; the message says what to do.
     """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -158,7 +158,7 @@ def test_only_the_last_16_runs_are_kept(cache, page):
 
 
 def test_large_runs_are_dropped_sooner_but_never_the_latest(client, monkeypatch):
-    monkeypatch.setattr(runs_module, "MAX_KEPT_BYTES", 1)
+    monkeypatch.setattr(runs_module, "MAX_STORED_BYTES", 1)
     ids = [ask(client, "run", beams=1, alpha=0.01 * i)["id"] for i in range(2)]
     answers = [client.get(f"/api/run/{run_id}/tensors").status_code for run_id in ids]
     assert answers == [404, 200]
@@ -376,7 +376,7 @@ def test_the_end_of_learned_positions_is_reported(other_checkpoint, page):
     assert load_tensors(client.get("/api/model/tensors").content)["positions"].shape == (40, 16)
     assert "at most 40" in problem(client.post("/api/run", json={"text": "word " * 41}))
     beyond = ask(client, "beyond", text="Hello!")
-    assert "end at 40" in beyond["problem"]
+    assert "for only 40 tokens" in beyond["problem"]
     assert max(point["position"] for point in beyond["points"]) < 40
 
 

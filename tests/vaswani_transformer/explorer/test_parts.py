@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vaswani_transformer import PRESETS, VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.explorer.measures import LABELS, label_of, measures_of
+from vaswani_transformer.explorer.measures import LABELS, choose_label, measure
 from vaswani_transformer.explorer.parts import Part, parameter_tree
 from vaswani_transformer.inspection.token_text import Token
 
@@ -54,29 +54,29 @@ def test_measures_of_attention_made_by_hand():
     previous[0], previous[5] = torch.eye(6)[0], torch.eye(6)[4]
     for row in range(1, 6):
         previous[row] = torch.eye(6)[row - 1]
-    measures = measures_of(previous, keys)
+    measures = measure(previous, keys)
     assert measures["previous"] == 1 and measures["next"] == measures["end"] == 0
     assert measures["same"] == pytest.approx(1 / 6) and measures["first"] == pytest.approx(2 / 6)
     assert measures["punctuation"] == pytest.approx(1 / 6)
     assert measures["entropy"] == pytest.approx(0, abs=1e-6) and measures["reach"] == pytest.approx(5 / 6)
-    assert label_of(measures, LABELS["self_attn"]) == "previous token"
+    assert choose_label(measures, LABELS["self_attn"]) == "previous token"
 
 
 def test_even_attention_has_no_label_and_all_the_entropy():
     keys = tokens("The", "dog", "did", "not", "bark", "at", "all", "</s>")
-    measures = measures_of(torch.full((8, 8), 1 / 8), keys)
+    measures = measure(torch.full((8, 8), 1 / 8), keys)
     assert measures["entropy"] == pytest.approx(3)
-    assert all(label_of(measures, labels) == "" for labels in LABELS.values())
+    assert all(choose_label(measures, labels) == "" for labels in LABELS.values())
 
 
 @pytest.mark.parametrize("column, label", [(5, "end of the sentence"), (4, "punctuation"), (3, "rare words")])
 def test_attention_to_a_kind_of_token_is_named(column, label):
     weights = torch.full((6, 6), 0.04)
     weights[:, column] = 0.8
-    measures = measures_of(weights, tokens("The", "dog", "did", "not", ".", "</s>"))
-    assert label_of(measures, LABELS["self_attn"]) == label
+    measures = measure(weights, tokens("The", "dog", "did", "not", ".", "</s>"))
+    assert choose_label(measures, LABELS["self_attn"]) == label
 
 
 def test_cross_attention_that_picks_one_word_out_is_alignment():
-    measures = measures_of(torch.eye(6)[torch.tensor([2, 0, 1, 3])], tokens("The", "dog", "did", "not", ".", "</s>"))
-    assert label_of(measures, LABELS["cross_attn"]) == "alignment"
+    measures = measure(torch.eye(6)[torch.tensor([2, 0, 1, 3])], tokens("The", "dog", "did", "not", ".", "</s>"))
+    assert choose_label(measures, LABELS["cross_attn"]) == "alignment"
