@@ -3,7 +3,7 @@
 The model's own probability of a word tells which of two words is the safer one, but not how safe it is. It is therefore
 calibrated on texts with known translations, by `python -m training.release confidence`; the result is `confidence` in
 generation_config.json. In that measurement a word counts as right if the reference has it as well. A good paraphrase
-counts as wrong, so confidences are lower bounds.
+counts as wrong, so confidences are estimates.
 
 Shapes: B pairs, T target tokens.
 """
