@@ -148,7 +148,8 @@ class Options:
             "--target-language",
             metavar="CODE",
             rich_help_panel=SCORES,
-            help="Language for both, such as de. [dim]\\[default: the one in the recipe or the model's record][/]",
+            help="Language for these two BLEU scores, such as de. "
+            "[dim]\\[default: the one in the recipe or the model's record][/]",
         ),
     ] = None
     resamples: Annotated[

@@ -55,7 +55,7 @@ def translate(
     """Translate texts, a document, a file, or standard input line by line.
 
     Each input line is translated to one output line as soon as it is read.
-    A suspicious translation (its length, a missing number or URL) is retried;
+    A suspicious translation (wrong length, missing number or URL) is retried;
     if it still looks wrong, you get a warning.
 
     [dim]$[/] vaswani translate "A man is riding a bicycle."
@@ -118,7 +118,7 @@ def check_files(texts: Sequence[str] | None, input: Path | None, output: Path | 
 def check_n_best(n_best: int, beams: int | None):
     if beams is not None and n_best > beams:
         raise typer.BadParameter(
-            f"For {n_best} translations the beam size must be at least {n_best}, but it is {beams}. "
+            f"For {n_best} translations, the beam size must be at least {n_best}, but it is {beams}. "
             f"Use --beams {n_best}.",
             param_hint="--n-best",
         )
