@@ -78,7 +78,7 @@ def _load(path: Path, weights_only: bool) -> Any:
             ) from None
         raise ConversionError(
             f"{path} is damaged, or was not written by torch.save with its default settings (pickle protocol 2). "
-            "Only such files can be checked for code before they are loaded."
+            "Files in other formats cannot be checked for code before they are loaded."
         ) from None
     except Exception as error:  # damaged files raise errors of many kinds
         reason = (
