@@ -101,7 +101,7 @@ def checkpoint_path(name: str) -> str:
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(
-        f"There is no checkpoint called {name!r}.{hint} Included checkpoints: {', '.join(names) or 'none'}."
+        f"There is no checkpoint called {name!r}.{hint} This package comes with {', '.join(names) or 'none'}."
     )
 
 
@@ -121,20 +121,20 @@ def resolve(checkpoint: str) -> str:
     if (folder / "config.json").is_file():
         return str(folder)
     if folder.is_dir():
-        raise ValueError(f"There is no model in {checkpoint}: config.json is missing.")
+        raise ValueError(f"There is no model in {checkpoint}: it has no config.json.")
     if folder.is_file():
-        raise ValueError(f"{checkpoint} is a file. Use the folder that contains the model.")
+        raise ValueError(f"{checkpoint} is a file; give the folder that holds the model.")
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     name, at, revision = checkpoint.partition("@")
     if at and any(about.name == name for about in known()):
-        raise ValueError(f"{name} is an included checkpoint and has no revisions. Leave out @{revision}.")
+        raise ValueError(f"{name} comes with this package and has no revisions: leave out @{revision}.")
     if "/" in name.replace("\\", "/"):
-        raise ValueError(f"There is no folder {checkpoint}. (A Hub id has the form owner/name or owner/name@REVISION.)")
+        raise ValueError(f"There is no folder {checkpoint}. (A Hub id is owner/name, or owner/name@REVISION.)")
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
-        raise ValueError(f"{error} For another model, use its folder or its Hub id (owner/name).") from None
+        raise ValueError(f"{error} For another model give its folder, or its Hub id (owner/name).") from None
 
 
 def split_revision(source: str) -> tuple[str, str | None]:
@@ -167,13 +167,13 @@ def for_languages(source_language: str | None = None, target_language: str | Non
     if not matching:
         available = ", ".join(sorted({about.languages for about in included()})) or "none"
         raise ValueError(
-            f"None of the included checkpoints translates{request} (available: {available}). "
-            "To use another model, pass its folder or Hub id with --checkpoint."
+            f"None of the included checkpoints translates{request} (only {available}). "
+            "To use another model, give its folder or Hub id with --checkpoint."
         )
     if "," in pairs:
         missing = "target language (--to)" if source else "source language (--from)"
         raise ValueError(
             f"Several of the included checkpoints translate{request} ({pairs}). "
-            f"Add the {missing}, or name a checkpoint."
+            f"Give the {missing}, too, or a checkpoint's name."
         )
     return str(max(matching, key=lambda about: (not about.domain, about.parameters)).path)

@@ -26,7 +26,7 @@ def check_on_hub(source: str):
     is_downloaded = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
     if constants.HF_HUB_OFFLINE:
         if not is_downloaded:
-            raise ValueError(f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset it, or use a folder.")
+            raise ValueError(f"{source} is not downloaded, and HF_HUB_OFFLINE is set. Unset it, or give a folder.")
         return
     print(f"Looking for {source} on the Hub ...", file=sys.stderr, flush=True)
     try:
@@ -40,7 +40,7 @@ def check_on_hub(source: str):
     except Exception as error:  # what a broken connection raises depends on where it breaks
         if not is_downloaded:
             raise ValueError(
-                f"The Hub does not respond, and {source} is not downloaded. Check your connection, or use a folder."
+                f"The Hub does not respond, and {source} is not downloaded. Check the connection, or give a folder."
             ) from error
         print("The Hub does not respond: using the downloaded files.", file=sys.stderr)
         constants.HF_HUB_OFFLINE = True

@@ -102,9 +102,9 @@ def check_device(name: str):
     except RuntimeError:
         kind = "meta"  # its tensors have no values, so nothing can be computed on it
     if kind == "meta":
-        raise ValueError(f"Unknown device {name!r}. Use cpu, cuda, cuda:1 or mps.")
+        raise ValueError(f"There is no device {name!r}. Use cpu, cuda, cuda:1 or mps.")
     if kind == "cuda" and not (torch.backends.cuda.is_built() or torch.version.hip):
-        raise ValueError("PyTorch was installed without CUDA support. Use --device cpu.")
+        raise ValueError("This PyTorch was installed without CUDA. Use --device cpu.")
     try:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError) as error:
