@@ -40,20 +40,20 @@ if TYPE_CHECKING:  # imported lazily: torch and transformers take seconds to imp
 
 # What each command reads or writes. Its module in toolkits/ or runtimes/ has the same name.
 TOOLKITS = {
-    "fairseq": "a .pt file of fairseq 0.6 to 0.12, with dict.*.txt and codes",
-    "marian": "a model.npz of Marian, with its vocabularies",
-    "hf-marian": "a MarianMTModel of transformers, such as Helsinki-NLP's",
-    "fsmt": "an FSMT model of transformers",
+    "fairseq": "a .pt file of fairseq 0.6 to 0.12, with dict.*.txt and BPE codes",
+    "marian": "a model.npz from Marian, with its vocabularies",
+    "hf-marian": "a MarianMTModel from transformers, such as Helsinki-NLP's",
+    "fsmt": "an FSMT model from transformers",
     "opennmt": "a .pt file of OpenNMT-py 2 or 3",
     "joeynmt": "a .ckpt file of JoeyNMT, with its config.yaml",
-    "tensor2tensor": "a TensorFlow checkpoint of tensor2tensor, with hparams.json and vocabulary",
+    "tensor2tensor": "a TensorFlow checkpoint from tensor2tensor, with hparams.json and vocabulary",
     "torch": "a state dict of torch.nn.Transformer, with a description.json",
     "annotated": "a state dict of the Annotated Transformer, with a description.json",
 }
 RUNTIMES = {
     "to-ctranslate2": "a model for CTranslate2's Translator, in float32 or quantised",
-    "to-marian": "a MarianMTModel of transformers",
-    "to-onnx": "encoder and decoders for onnxruntime, with optimum's names",
+    "to-marian": "a MarianMTModel for transformers",
+    "to-onnx": "an encoder and decoders for onnxruntime, named as in optimum",
 }
 
 
@@ -61,7 +61,7 @@ Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="The checkpoint's
 Checkpoint = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="Name of an included checkpoint, a folder or a Hub id.")
 ]
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder.")]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the result.")]
 Reference = Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Logits computed by the toolkit.")]
 Unsafe = Annotated[
     bool, typer.Option("--unsafe", help="Load pickles that can run code; only for files that you trust.")

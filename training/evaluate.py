@@ -70,8 +70,8 @@ def evaluate_pairs(
 
 # The command ---------------------------------------------------------------------------------------------------------
 
-SETS = "Test sets (several can be given)"
-SCORES = "Scores (sacreBLEU, cased and 13a, and chrF are always given)"
+SETS = "Test sets (you can combine several)"
+SCORES = "Scores (always included: chrF and cased sacreBLEU, 13a)"
 TRANSLATION, RESULTS = "Translation", "Results"
 
 
@@ -92,7 +92,10 @@ class Options:
     tsv: Annotated[
         list[Path] | None,
         typer.Option(
-            "--tsv", metavar="FILE", rich_help_panel=SETS, help="A TSV file, also .xz or .gz. Repeat it for more files."
+            "--tsv",
+            metavar="FILE",
+            rich_help_panel=SETS,
+            help="A TSV file, or a compressed one (.xz, .gz). Repeat it for more files.",
         ),
     ] = None
     source_column: Annotated[
@@ -145,7 +148,8 @@ class Options:
             "--target-language",
             metavar="CODE",
             rich_help_panel=SCORES,
-            help="Language for these two, such as de. [dim]\\[default: the one in the recipe or the model's record][/]",
+            help="Language for these two BLEU scores, such as de. "
+            "[dim]\\[default: the one in the recipe or the model's record][/]",
         ),
     ] = None
     resamples: Annotated[
@@ -155,7 +159,7 @@ class Options:
             parser=count_or_zero,
             metavar="N",
             rich_help_panel=SCORES,
-            help="Resamples of the bootstrap; 0 turns it off.",
+            help="Number of bootstrap resamples; 0 turns off confidence intervals.",
         ),
     ] = RESAMPLES
     beams: Annotated[
@@ -192,7 +196,7 @@ class Options:
             "--output",
             metavar="FILE",
             rich_help_panel=RESULTS,
-            help="JSON file for all scores (with the tokenized ones) and samples.",
+            help="JSON file for samples and all scores, including the tokenised ones.",
         ),
     ] = None
     hypotheses: Annotated[
@@ -201,7 +205,7 @@ class Options:
             "--hypotheses",
             metavar="FOLDER",
             rich_help_panel=RESULTS,
-            help="Folder for the translations, a text file for each test set.",
+            help="Folder for the translations, with one text file per test set.",
         ),
     ] = None
 
@@ -229,8 +233,10 @@ def read_test_sets(arguments: Options) -> dict[str, list[Pair]]:
     if arguments.source:
         sides = [list(read_lines(path)) for path in (arguments.source, arguments.reference)]
         if len(sides[0]) != len(sides[1]):
-            counts = f"{arguments.source} has {len(sides[0])} lines, {arguments.reference} {len(sides[1])}"
-            raise ValueError(f"{counts}; they must match line by line.")
+            counts = f"{len(sides[0]):,} and {len(sides[1]):,}"
+            raise ValueError(
+                f"{arguments.source} and {arguments.reference} must have the same number of lines, but have {counts}."
+            )
         add(arguments.source.name, list(zip(*sides, strict=True)), arguments.source)
     if not sets:
         raise ValueError(f"{arguments.recipe} has no test sets (data.test).")
@@ -338,9 +344,9 @@ def evaluate(arguments: Options):
 def check_arguments(arguments: Options):
     """Raises BadParameter for options that do not fit together."""
     if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
-        raise typer.BadParameter("Give --recipe, --tsv, or --source and --reference.")
+        raise typer.BadParameter("Test sets are missing. Add --recipe, --tsv, or --source and --reference.")
     if bool(arguments.source) != bool(arguments.reference):
-        raise typer.BadParameter("--source and --reference need each other.")
+        raise typer.BadParameter("--source and --reference must be used together.")
     if arguments.output and arguments.output.is_dir():
         raise typer.BadParameter(f"{arguments.output} is a folder, not a file.", param_hint="--output")
     if arguments.hypotheses and arguments.hypotheses.is_file():

@@ -45,7 +45,7 @@ MAX_HELD_OUT = 500
 EXAMPLES = 3
 
 
-COLUMNS, TRAINING = "Columns of a file (counted from 0)", "Training"
+COLUMNS, TRAINING = "Columns of a tab-separated file (counted from 0)", "Training"
 
 
 @dataclass(kw_only=True)
@@ -56,7 +56,7 @@ class Options:
         Path,
         typer.Argument(metavar="MEMORY", help="Your translations: .tmx, .xliff, .xlf, .po, or tab-separated columns."),
     ]
-    output: Annotated[Path, typer.Option("--output", metavar="FOLDER", help="A new folder.")]
+    output: Annotated[Path, typer.Option("--output", metavar="FOLDER", help="New folder for the fine-tuned model.")]
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -105,7 +105,7 @@ class Options:
     ] = False
     adapter: Annotated[
         bool,
-        typer.Option("--adapter", rich_help_panel=TRAINING, help="Train a LoRA adapter and save only it, for peft."),
+        typer.Option("--adapter", rich_help_panel=TRAINING, help="Train a LoRA adapter and save it alone, for peft."),
     ] = False
     rank: Annotated[
         int, typer.Option("--rank", parser=count, metavar="N", rich_help_panel=TRAINING, help="Rank of the adapter.")
@@ -117,7 +117,7 @@ class Options:
             parser=count,
             metavar="N",
             rich_help_panel=TRAINING,
-            help="Pairs to score before and after, and not to train on. "
+            help="Number of pairs kept out of training, and scored before and after it. "
             f"[dim]\\[default: a tenth, at most {MAX_HELD_OUT}][/]",
         ),
     ] = None
@@ -128,7 +128,7 @@ class Options:
             parser=count,
             metavar="N",
             rich_help_panel=TRAINING,
-            help="Maximum tokens on either side; longer pairs are left out.",
+            help="Maximum tokens on either side; longer pairs are dropped.",
         ),
     ] = 100
     epochs: Annotated[
@@ -167,7 +167,7 @@ class Options:
             "--device",
             metavar="DEVICE",
             rich_help_panel=TRAINING,
-            help="cpu, cuda, cuda:1 or mps; auto is a GPU if there is one.",
+            help="cpu, cuda, cuda:1 or mps; auto uses a GPU if there is one.",
         ),
     ] = "auto"
 
@@ -431,7 +431,7 @@ def finetune(options: Options):
     [dim]$[/] vaswani translate --checkpoint mine "A sentence of the same kind."
     """
     if bool(options.tag) != (options.tag_column is not None):
-        raise typer.BadParameter("--tag and --tag-column need each other.", param_hint="--tag")
+        raise typer.BadParameter("--tag and --tag-column must be used together.", param_hint="--tag")
     options.lora = options.lora or options.adapter
     with errors_as_messages(OSError, ValueError):
         if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--output", type=Path, required=True, help="file to write, one sentence per line")
     options = parser.parse_args(arguments)
     if bool(options.tags) != (options.tag_column is not None):
-        parser.error("--tags and --tag-column need each other")
+        parser.error("--tags and --tag-column must be used together")
     try:
         data = load_recipe(options.recipe).data
         column = {"source_column": options.column, "target_column": options.column}

@@ -166,7 +166,7 @@ class Source(Part):
         if self.max_words and self.min_words > self.max_words:
             yield "min_words is more than max_words"
         if bool(self.tags) != (self.tag_column is not None):
-            yield "tags and tag_column need each other"
+            yield "tags and tag_column must be used together"
 
     def _generator_contradictions(self) -> Iterator[str]:
         if self.pairs is None:
@@ -345,7 +345,9 @@ def load_recipe(path: str | Path, overrides: list[str] = ()) -> Recipe:
     if not path.is_file():
         names = sorted(recipe.stem for recipe in RECIPES.glob("*.yaml"))
         hint = _did_you_mean(str(given), names).replace("; did", " Did")
-        raise FileNotFoundError(f"No such recipe: {given}.{hint} Included are {', '.join(names)} and table3/*.")
+        raise FileNotFoundError(
+            f"No such recipe: {given}.{hint} The included recipes are {', '.join(names)} and table3/*."
+        )
     values = _read(path)
     for override in overrides:
         _override(values, override)

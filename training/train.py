@@ -24,7 +24,10 @@ app = make_app()
 RecipeFile = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of an included recipe, such as mini-en-de.")
 ]
-Output = Annotated[Path, typer.Option("--output", metavar="RUN", help="Run folder; an existing run in it is resumed.")]
+Output = Annotated[
+    Path,
+    typer.Option("--output", metavar="RUN", help="Folder for the run; if it contains a run, that run is resumed."),
+]
 Data = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", help="Folder with the data; the recipe's paths are relative to it.")
 ]
@@ -33,7 +36,7 @@ Cache = Annotated[
     typer.Option(
         "--cache",
         metavar="FOLDER",
-        help="Folder for tokenized text, which runs can share. [dim]\\[default: RUN/cache][/]",
+        help="Folder for tokenised text, which several runs can share. [dim]\\[default: RUN/cache][/]",
     ),
 ]
 Changes = Annotated[

@@ -77,8 +77,8 @@ def _load(path: Path, weights_only: bool) -> Any:
                 f"{path} contains more than weights: loading it would call {what}. {UNSAFE}"
             ) from None
         raise ConversionError(
-            f"{path} is damaged, or was not written by torch.save with its default settings (pickle protocol 2), "
-            "without which it cannot be told whether the file would run code."
+            f"{path} is damaged, or was not written by torch.save with its default settings (pickle protocol 2). "
+            "Files in other formats cannot be checked for code before they are loaded."
         ) from None
     except Exception as error:  # damaged files raise errors of many kinds
         reason = (

@@ -157,15 +157,15 @@ def publish(
 ):
     """Publish a checkpoint on the Hugging Face Hub.
 
-    Prepares a checkpoint's folder as a repository and lists its files; --push
-    uploads it. The card is the folder's README.md, which you may edit; without
-    one, it is made from the records.
+    Prepare a checkpoint's folder as a repository and list its files; --push
+    uploads it. The model card is the folder's README.md, which you can edit. If
+    it is missing, a card is generated from conversion.json.
 
     [dim]$[/] vaswani publish FOLDER user/name
     [dim]$[/] vaswani publish FOLDER user/name --push
     """
     if revision and create_pr:
-        raise typer.BadParameter("--revision and --create-pr exclude each other.")
+        raise typer.BadParameter("Use either --revision or --create-pr, not both.")
     with quiet():
         check_repo_id(repo_id)
         path = Path(folder)

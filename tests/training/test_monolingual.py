@@ -65,8 +65,8 @@ def test_case_and_spaces_make_no_difference():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tags", "tatoeba"], "--tags and --tag-column need each other"),
-        (["--column", "7"], "column 7 is needed"),
+        (["--tags", "tatoeba"], "--tags and --tag-column must be used together"),
+        (["--column", "7"], "no column 7"),
         (["--text", "none.tsv"], "No such file"),
     ],
 )

@@ -25,7 +25,7 @@ FILES = {
     "nogrid.yaml": "{runs: {}}",
 }
 STATUS_1 = [
-    ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column; column 1 is needed (the first is 0)."),
+    ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column, so there is no column 1 (the first is 0)."),
     ("evaluate mini-en-de --tsv one.txt", "Columns must be separated by tabs."),
     ("evaluate nope --tsv absent.tsv", "There is no checkpoint called 'nope'"),
     ("evaluate mini-en-de --tsv absent.tsv --device gpu", "There is no device 'gpu'"),
@@ -43,7 +43,7 @@ STATUS_1 = [
     ("recipe word.yaml", "data.train is []; it must be a list with at least one entry"),
     ("recipe wrong.yaml", "model: dropout is 2; it must be at least 0 and less than 1."),
     ("recipe open.yaml", "open.yaml is not valid YAML (line 2, column 1): expected"),
-    ("recipe mini-en-da", "No such recipe: mini-en-da. Did you mean 'mini-en-de'? Included are"),
+    ("recipe mini-en-da", "No such recipe: mini-en-da. Did you mean 'mini-en-de'? The included recipes are"),
     ("recipe mini-en-de --set seed=x", "mini-en-de: - seed is 'x'"),
     ("grid grid.yaml --output runs", "Run one: no such file: absent.tsv. Set the data folder with --data."),
     ("grid nogrid.yaml --output runs", "nogrid.yaml is not a grid: 'recipe' is missing."),
@@ -56,7 +56,7 @@ STATUS_1 = [
     ("finetune absent.tsv --output new --device cpu", "absent.tsv."),
 ]
 USAGE = [
-    ("evaluate mini-en-de --source one.txt", "--source and --reference need each other."),
+    ("evaluate mini-en-de --source one.txt", "--source and --reference must be used together."),
     ("evaluate mini-en-de --tsv pairs.tsv --beams 0", "Invalid value for '--beams': must be 1 or more, not 0"),
     ("grid grid.yaml --output runs --jobs many", "argument --jobs: must be a whole number, not 'many'"),
 ]

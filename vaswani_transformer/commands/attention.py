@@ -59,7 +59,7 @@ def attention(
     word: Words = None,
     choice: options.ModelChoice,
 ):
-    """Draw which words attend to which while a sentence is translated, as an SVG.
+    """Draw an SVG of which words attend to which while a sentence is translated.
 
     [dim]$[/] vaswani attention "The law will never be perfect." -o law.svg --layer 3
     [dim]$[/] vaswani attention "A man rides a bicycle." -o a.svg --stack decoder --kind cross

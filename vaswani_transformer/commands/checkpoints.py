@@ -15,7 +15,7 @@ from ..system import console
 
 
 def checkpoints(
-    as_json: Annotated[bool, typer.Option("--json", help="Print all facts about them as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
 ):
     """List the included checkpoints with their scores and licences."""
     listed = catalogue.known()

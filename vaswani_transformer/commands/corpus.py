@@ -26,7 +26,10 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt.")
 ]
 Workers = Annotated[
-    int, typer.Option("--workers", parser=count, metavar="N", help="Workers, each with its own copy of the model.")
+    int,
+    typer.Option(
+        "--workers", parser=count, metavar="N", help="Number of workers, each with its own copy of the model."
+    ),
 ]
 CPUs = Annotated[
     int | None,
@@ -41,7 +44,7 @@ GPUs = Annotated[float, typer.Option("--gpus", parser=number, metavar="N", help=
 Lines = Annotated[int, typer.Option("--lines", parser=count, metavar="N", help="Lines in each shard.")]
 Confidence = Annotated[
     bool,
-    typer.Option("--confidence", help="Record with each translation the expected share of correct words."),
+    typer.Option("--confidence", help="Record the expected share of correct words with each translation."),
 ]
 
 
@@ -61,10 +64,10 @@ def corpus(
 ):
     """Translate a corpus of any size, on one machine or many, with Ray Data.
 
-    The lines are cut into shards, and each worker translates one after the other.
+    The lines are split into shards, and each worker translates one after another.
     A shard's file is written completely or not at all: after a crash, rerun the
     command, and it translates only the missing shards. On a cluster (RAY_ADDRESS,
-    or `ray job submit`), use paths that all machines see.
+    or `ray job submit`), use paths that all machines can access.
 
     [dim]$[/] vaswani corpus corpus.en --output translated --to de
     """

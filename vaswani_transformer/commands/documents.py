@@ -34,12 +34,13 @@ def check_arguments(document: Path, output: Path | None, results: Results, split
     """
     if output is None:
         raise typer.BadParameter(
-            f"A document needs an output file: --output {document.stem}.XX{document.suffix}", param_hint="--output"
+            f"A document needs an output file, such as --output {document.stem}.translated{document.suffix}",
+            param_hint="--output",
         )
     if output.suffix.lower() != document.suffix.lower():
         raise typer.BadParameter(
-            f"The translation of {document.name} is a {document.suffix} file, too; {output.name} is not. Choose a name "
-            f"that ends in {document.suffix}.",
+            f"The output must have the format of {document.name}. Choose a name that ends in {document.suffix}, not "
+            f"{output.name}.",
             param_hint="--output",
         )
     if output.exists() and output.samefile(document):

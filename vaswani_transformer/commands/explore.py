@@ -19,7 +19,7 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="ADDRESS",
-        help="Address to listen on. With 0.0.0.0, everyone who can reach this computer can use the page.",
+        help="Address to listen on. With 0.0.0.0, anyone who can reach this computer can use the page.",
     ),
 ]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
@@ -33,7 +33,7 @@ Threads = Annotated[
         "--threads",
         min=1,
         metavar="N",
-        help="CPU threads of a run. [dim]\\[default: half the cores, because two runs may be computed at once][/]",
+        help="CPU threads for each sentence. [dim]\\[default: half the cores, so that two can run at once][/]",
     ),
 ]
 Texts = Annotated[
@@ -58,7 +58,7 @@ def explore(
     [dim]$[/] vaswani explore --export site
     """
     if text and export is None:
-        raise typer.BadParameter("Add --export FOLDER: only the static copy has fixed sentences.", param_hint="--text")
+        raise typer.BadParameter("Add --export FOLDER: only a static copy has fixed sentences.", param_hint="--text")
     from ..explorer.app import create_app
     from ..explorer.server import serve
 

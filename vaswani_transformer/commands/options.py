@@ -54,7 +54,7 @@ Output = Annotated[
         metavar="FILE",
         rich_help_panel=INPUT,
         help="File to write instead of standard output. Lines are written as soon as they are translated; after an "
-        "interrupt, the file holds complete lines.",
+        "interrupt, the file contains only complete lines.",
     ),
 ]
 Keys = Annotated[
@@ -79,8 +79,8 @@ class Results:
             parser=count,
             metavar="N",
             rich_help_panel=INPUT,
-            help="Translations of each line, best first. If N is above 1, output lines are LINE <tab> TEXT, or LINE "
-            "<tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
+            help="Number of translations for each line, best first. If N is above 1, output lines are LINE <tab> TEXT, "
+            "or LINE <tab> SCORE <tab> TEXT with --scores; LINE is the number of the input line, counted from 1.",
         ),
     ] = 1
     scores: Annotated[
@@ -106,7 +106,7 @@ class Results:
             parser=number,
             metavar="SHARE",
             rich_help_panel=INPUT,
-            help="Warn about sentences with less confidence than this.",
+            help="Warn about sentences whose confidence is below this value.",
         ),
     ] = None
     alignments: Annotated[
@@ -115,7 +115,7 @@ class Results:
             "--alignments",
             rich_help_panel=INPUT,
             help="Add a last column of word alignments in Moses format: 0-0 1-2 means that word 0 of the line became "
-            "word 0 of the translation, and word 1 word 2.",
+            "word 0 of the translation, and word 1 became word 2.",
         ),
     ] = False
 
@@ -145,7 +145,7 @@ class Splitting:
             "--split/--no-split",
             rich_help_panel=INPUT,
             help="Split lines into sentences and check each translation. With --no-split, the model gets each line as "
-            "it is; a line that is too long gives an empty line, an error message and exit status 1.",
+            "it is; a line that is too long produces an empty line, an error message and exit status 1.",
         ),
     ] = True
     max_sentence: Annotated[
@@ -156,7 +156,7 @@ class Splitting:
             metavar="N",
             rich_help_panel=INPUT,
             help="Split sentences longer than N tokens at a clause. "
-            "[dim]\\[default: the longest that the checkpoint was trained on][/]",
+            "[dim]\\[default: the checkpoint's maximum training length][/]",
         ),
     ] = None
     max_source_length: Annotated[  # the former name of --max-sentence
@@ -173,7 +173,9 @@ class Splitting:
         if self.split:
             return {"longest_sentence": longest}
         if longest:
-            raise typer.BadParameter("--no-split does not split sentences.", param_hint="--max-sentence")
+            raise typer.BadParameter(
+                "It has no effect with --no-split. Leave out one of them.", param_hint="--max-sentence"
+            )
         return {"split_sentences": False}
 
 
@@ -237,7 +239,7 @@ Processes = Annotated[
         parser=count,
         metavar="N",
         rich_help_panel=MODEL,
-        help="Processes that share the lines of --input, each with its own copy of the model.",
+        help="Number of processes that share the lines of --input, each with its own copy of the model.",
     ),
 ]
 
@@ -253,7 +255,7 @@ class ModelChoice:
             metavar="LANGUAGE",
             rich_help_panel=MODEL,
             show_default=False,
-            help="Source language, if several included checkpoints match: --from fr --to en.",
+            help="Source language. Needed if several included checkpoints match: --from fr --to en.",
         ),
     ] = None
     to: Annotated[
@@ -280,8 +282,8 @@ GlossaryFile = Annotated[
         readable=True,
         metavar="FILE",
         rich_help_panel=SEARCH,
-        help="Required translations of words, in lines of TERM <tab> TRANSLATION. Separate acceptable forms with |. "
-        "Without a second column, the term stays as it is.",
+        help="File with required translations: one TERM <tab> TRANSLATION per line. Separate acceptable forms with |. "
+        "A term without a translation is kept unchanged.",
     ),
 ]
 Beams = Annotated[

@@ -23,8 +23,8 @@ PROGRAMS = {
     "train": ("training.train", "Train a model from scratch with a recipe, or resume an interrupted run."),
     "finetune": ("training.finetune", "Fine-tune a checkpoint on your own translations."),
     "evaluate": ("training.evaluate", "Score a model on test sets: sacreBLEU, chrF and the paper's BLEU."),
-    "convert": ("conversion.__main__", "Convert a checkpoint from another toolkit, or to a runtime."),
-    "publish": ("conversion.hub.publish", "Publish a model on the Hugging Face Hub."),
+    "convert": ("conversion.__main__", "Convert a checkpoint from another toolkit, or export one to another runtime."),
+    "publish": ("conversion.hub.publish", "Publish a checkpoint on the Hugging Face Hub."),
 }
 # The extra that holds what a verb needs besides the package's own dependencies.
 EXTRAS = {

@@ -36,7 +36,7 @@ Host = Annotated[
         "--host",
         metavar="ADDRESS",
         rich_help_panel=SERVER,
-        help="Address to listen on. With 0.0.0.0, everyone who can reach this computer can use the server.",
+        help="Address to listen on. With 0.0.0.0, anyone who can reach this computer can use the server.",
     ),
 ]
 Port = Annotated[
@@ -89,7 +89,7 @@ Processes = Annotated[
         min=1,
         metavar="N",
         rich_help_panel=options.MODEL,
-        help="Processes that translate, each with its own copies of the models. "
+        help="Number of translation processes, each with its own copy of the models. "
         f"[dim]\\[default: one for each core, at most {MAX_DEFAULT_PROCESSES}; 1 on an accelerator][/]",
     ),
 ]
@@ -112,10 +112,10 @@ def serve(
     processes: Processes = None,
     search: options.Search,
 ):
-    """Serve translations to other programs with LibreTranslate's API, and a page to type into.
+    """Run a translation server with LibreTranslate's API and a web page.
 
-    Texts of different clients are translated together.
-    SIGTERM or Ctrl-C finishes pending requests, then stops.
+    Texts from different clients are translated in the same batches.
+    On SIGTERM or Ctrl-C, the server finishes pending requests and stops.
 
     [dim]$[/] vaswani serve
     [dim]$[/] vaswani serve --checkpoint mini-en-de --checkpoint ./my-model --port 8000

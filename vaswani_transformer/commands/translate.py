@@ -54,8 +54,8 @@ def translate(
 ):
     """Translate texts, a document, a file, or standard input line by line.
 
-    Each input line gives one output line, as soon as it is read.
-    A suspicious translation (its length, a missing number or URL) is retried;
+    Each input line is translated to one output line as soon as it is read.
+    A suspicious translation (wrong length, missing number or URL) is retried;
     if it still looks wrong, you get a warning.
 
     [dim]$[/] vaswani translate "A man is riding a bicycle."
@@ -69,7 +69,7 @@ def translate(
     if document:
         documents.check_arguments(document, output, results, splitting, processes)
     elif key:
-        raise typer.BadParameter("Keys are for JSON and YAML files.", param_hint="--key")
+        raise typer.BadParameter("Keys work only with JSON and YAML files.", param_hint="--key")
     if processes > 1:
         threads = check_processes(processes, input, threads)
     settings = splitting.settings() | search.settings()
@@ -108,7 +108,7 @@ def translate(
 
 def check_files(texts: Sequence[str] | None, input: Path | None, output: Path | None):
     if texts and input:
-        raise typer.BadParameter("Give either texts or --input, not both.")
+        raise typer.BadParameter("Pass either texts or --input, not both.")
     if input and output and output.exists() and input.samefile(output):
         raise typer.BadParameter(
             "The output file is the same as the input file. Choose another name.", param_hint="--output"
@@ -118,7 +118,7 @@ def check_files(texts: Sequence[str] | None, input: Path | None, output: Path | 
 def check_n_best(n_best: int, beams: int | None):
     if beams is not None and n_best > beams:
         raise typer.BadParameter(
-            f"For {n_best} translations the beam size must be at least {n_best}, but it is {beams}. "
+            f"For {n_best} translations, the beam size must be at least {n_best}, but it is {beams}. "
             f"Use --beams {n_best}.",
             param_hint="--n-best",
         )
@@ -128,7 +128,7 @@ def check_processes(processes: int, input: Path | None, threads: int | None) -> 
     """Returns the threads of each process: by default, the cores are divided among the processes."""
     if input is None:
         raise typer.BadParameter(
-            "Several processes share the lines of a file. Name it with --input.", param_hint="--processes"
+            "More than one process needs a file to divide. Pass it with --input.", param_hint="--processes"
         )
     return threads or max(1, (os.cpu_count() or 1) // processes)
 

@@ -247,7 +247,7 @@ def test_long_sentences_are_split_at_the_given_length(translate, loaded, monkeyp
     assert translate(name, "7", SOURCES[0]).exit_code == 0
     assert settings[0]["longest_sentence"] == 7
     refused = translate("--no-split", name, "7", SOURCES[0])
-    assert refused.exit_code == 2 and "--no-split does not split sentences" in refused.stderr
+    assert refused.exit_code == 2 and "It has no effect with --no-split" in refused.stderr
     assert "--max-source-length" not in translate("--help").stdout
 
 

@@ -35,15 +35,15 @@ def test_keys(translate, page):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["-i", "page.md"], "--output page.XX.md"),
-        (["page.md", "-o", "out.html"], "The translation of page.md is a .md file, too; out.html is not."),
+        (["-i", "page.md"], "--output page.translated.md"),
+        (["page.md", "-o", "out.html"], "Choose a name that ends in .md, not out.html."),
         (["page.md", "-o", "page.md"], "is the document itself"),
         (
             ["page.md", "-o", "out.md", "--n-best", "2", "--scores"],
             "not for documents: --n-best, --scores",
         ),
         (["none.md", "-o", "out.md"], "File not found: none.md"),
-        (["Hello!", "--key", "x"], "Keys are for JSON and YAML files"),
+        (["Hello!", "--key", "x"], "Keys work only with JSON and YAML files"),
         (["page.md", "-o", "out.md", "--key", "x"], "keys can be chosen only in .json, .yaml, .yml files"),
         (["broken.docx", "-o", "out.docx"], "broken.docx: Not a Word document"),
     ],
