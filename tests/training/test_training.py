@@ -231,7 +231,7 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
     overrides = ["seed=1", "data.max_length=64", "optimisation.adam_beta2=0.99", "optimisation.max_steps=14"]
     with pytest.raises(ValueError, match="These keys differ: (.*)[.] Restore") as error:
         run_here(toy, output, *overrides, cache=cache)
-    assert "data.max_length, seed, optimisation.adam_beta2. Set" in str(error.value)
+    assert "data.max_length, seed, optimisation.adam_beta2. Restore" in str(error.value)
     run_here(toy, output, "optimisation.max_steps=14", "optimisation.micro_batches=2", "name=longer", cache=cache)
     assert [step for step in logged(output) if step > STEPS] == [14]
     assert {step: loss for step, loss in logged(output).items() if step <= STEPS} == logged(whole)
