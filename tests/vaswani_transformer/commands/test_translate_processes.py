@@ -22,4 +22,4 @@ def test_a_file_is_translated_as_by_one_process(tmp_path, monkeypatch):
 
 def test_processes_are_for_files(translate):
     result = translate("--processes", "2", "Hello!")
-    assert result.exit_code == 2 and "Name it with --input" in result.stderr
+    assert result.exit_code == 2 and "Pass it with --input" in result.stderr
