@@ -109,7 +109,7 @@ def test_the_included_checkpoint_for_the_memorys_languages_is_the_default():
         Path(finetune.checkpoint_for(Memory([], *pair))).name for pair in ((None, None), ("fr", "en"), ("en", "fr"))
     ]
     assert chosen == ["mini-en-de", "mini-fr-en", "mini-en-fr"]
-    with pytest.raises(ValueError, match="from 'es' into 'de' .only de → en"):
+    with pytest.raises(ValueError, match="from 'es' into 'de'. Available: de → en"):
         finetune.checkpoint_for(Memory([], "es", "de"))
 
 
