@@ -31,7 +31,10 @@ STATUS_1 = [
     ("evaluate mini-en-de --tsv absent.tsv --device gpu", "There is no device 'gpu'"),
     ("evaluate mini-en-de --tsv absent.tsv --output one.txt/x", "Cannot write one.txt/x: one.txt is a file"),
     ("evaluate mini-en-de --tsv absent.tsv", "absent.tsv."),
-    ("evaluate mini-en-de --tsv pairs.tsv --beams 2000000", "num_beams is 2000000 (must be an integer from 1 to 1,000)"),
+    (
+        "evaluate mini-en-de --tsv pairs.tsv --beams 2000000",
+        "num_beams is 2000000 (must be an integer from 1 to 1,000)",
+    ),
     (
         "likelihood mini-en-de --source one.txt --target short.txt",
         "short.txt has fewer lines than one.txt (it ends",
