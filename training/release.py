@@ -74,6 +74,9 @@ def release_weights(run: Path, checkpoint: Path, average_with: Path | None = Non
         settings = read_json(folder / "config.json")
         settings["dtype"] = "float32"  # half precision only saves disk space; its matrix products are slow on CPUs
         write_json(folder / "config.json", settings)
+        if average_with and (head := read_json(average_with / "generation_config.json").get("alignment_head")):
+            generation = read_json(folder / "generation_config.json")
+            write_json(folder / "generation_config.json", generation | {"alignment_head": head})  # the run has none
         tokenizer = AutoTokenizer.from_pretrained(run / "model", trust_remote_code=False)
         remove_padding(tokenizer)
         tokenizer.save_pretrained(folder)

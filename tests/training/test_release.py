@@ -251,6 +251,9 @@ def test_the_mean_with_the_release_before_is_released(tmp_path):
         shutil.copytree(tiny_checkpoint(), folder)
     one = load_file(before / "model.safetensors")
     save_file({name: tensor + 1 for name, tensor in one.items()}, before / "model.safetensors", {"format": "pt"})
+    head = {"layer": 0, "head": 1, "when": "read"}
+    generation = json.loads((before / "generation_config.json").read_text()) | {"alignment_head": head}
+    (before / "generation_config.json").write_text(json.dumps(generation))
     recipe = {"name": "mini", "initial": str(before)}
     (before / "training.json").write_text(json.dumps({"recipe": recipe}))
     facts = {"recipe": recipe, "earlier": [{"name": "mini"}], "validation": {"news": 1.0}}
@@ -261,6 +264,7 @@ def test_the_mean_with_the_release_before_is_released(tmp_path):
     released = json.loads((tmp_path / "out" / "training.json").read_text())
     assert released["averaged_with"] == {"name": "mini", "share": 0.25} and "validation" not in released
     assert released["recipe"]["initial"] == "mini", "not a folder of this machine"
+    assert json.loads((tmp_path / "out" / "generation_config.json").read_text())["alignment_head"] == head
     with pytest.raises(ValueError, match="--share must be from 0 to 1, not 2"):
         release_weights(run_folder, tmp_path / "other", average_with=before, share=2)
 
