@@ -125,7 +125,7 @@ def save_checkpoint(
             last = checkpoints(run)
             raise CheckpointError(
                 f"{path} could not be written: {error}. "
-                + (f"The last complete checkpoint is {last[-1]}. " if last else "There is no earlier one. ")
+                + (f"The last complete checkpoint is {last[-1]}. " if last else "No earlier one exists. ")
                 + "Free some disk space and rerun the command to resume."
             ) from error
         averaged = checkpoints_to_average(run, save_steps, keep)

@@ -121,7 +121,7 @@ def _tab_value(line: str, column: int) -> str:
     if column >= len(fields):
         count = f"{len(fields)} column" + ("s" if len(fields) > 1 else "")
         raise ValueError(
-            f"has {count}, so there is no column {column} (the first is 0). Columns must be separated by tabs."
+            f"has {count}; column {column} is missing (the first is 0). Columns must be separated by tabs."
         )
     return fields[column]
 

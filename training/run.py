@@ -223,7 +223,7 @@ class Run:
     def validate(self) -> dict[str, tuple[float, int]]:
         """Return each validation set's mean negative log-likelihood per token, in nats, and its number of tokens.
 
-        The model is in evaluation mode, so there is no dropout and no label smoothing.
+        The model is in evaluation mode, so without dropout and label smoothing.
         """
         losses, accelerator = {}, self.accelerator
         for name, pairs in self.data.validation.items():

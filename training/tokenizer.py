@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None):
         check_writable(arguments.output)
         sides, vocab_size = read_sides(arguments)
         if not any(text.strip() for text in chain.from_iterable(read() for read in sides.values())):
-            raise ValueError(f"There is no text in {', '.join(sides)}.")
+            raise ValueError(f"No text in {', '.join(sides)}.")
         tokenizer = learn_tokenizer(interleave(sides), vocab_size)
         usages = {name: measure(tokenizer, read()) for name, read in sides.items()}
         with atomic_folder(arguments.output) as folder:

@@ -102,7 +102,7 @@ def checkpoint_path(name: str) -> str:
     names = [about.name for about in included()]
     close = get_close_matches(name, names, 1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"There is no checkpoint called {name!r}.{hint} Included: {', '.join(names) or 'none'}.")
+    raise ValueError(f"Checkpoint not found: {name!r}.{hint} Included: {', '.join(names) or 'none'}.")
 
 
 def resolve(checkpoint: str) -> str:
@@ -121,7 +121,7 @@ def resolve(checkpoint: str) -> str:
     if (folder / "config.json").is_file():
         return str(folder)
     if folder.is_dir():
-        raise ValueError(f"There is no model in {checkpoint}: config.json is missing.")
+        raise ValueError(f"No model in {checkpoint}: config.json is missing.")
     if folder.is_file():
         raise ValueError(f"{checkpoint} is a file. Give the folder that contains the model.")
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
@@ -130,7 +130,7 @@ def resolve(checkpoint: str) -> str:
     if at and any(about.name == name for about in known()):
         raise ValueError(f"{name} is included in this package and has no revisions. Leave out @{revision}.")
     if "/" in name.replace("\\", "/"):
-        raise ValueError(f"There is no folder {checkpoint}. A Hub id is owner/name or owner/name@REVISION.")
+        raise ValueError(f"Folder not found: {checkpoint}. A Hub id is owner/name or owner/name@REVISION.")
     try:
         return checkpoint_path(checkpoint)
     except ValueError as error:
@@ -151,7 +151,7 @@ def for_languages(source_language: str | None = None, target_language: str | Non
     Among checkpoints for the same languages, prefers those for general text, then the largest.
 
     Raises:
-        ValueError: there is no such checkpoint, or several language pairs match; the message lists them.
+        ValueError: the checkpoint does not exist, or several language pairs match; the message lists them.
     """
     source, target = source_language and source_language.lower(), target_language and target_language.lower()
     matching = [

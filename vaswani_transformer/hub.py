@@ -35,7 +35,7 @@ def check_on_hub(source: str):
         HfApi().model_info(name, revision=revision, timeout=TIMEOUT)
     except RepositoryNotFoundError as error:
         raise ValueError(
-            f"There is no model {name} on the Hub. If it is private, log in with `hf auth login`."
+            f"Model not found on the Hub: {name}. If it is private, log in with `hf auth login`."
         ) from error
     except RevisionNotFoundError as error:
         raise ValueError(f"{name} has no revision {revision!r} on the Hub.") from error

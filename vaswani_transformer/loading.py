@@ -102,7 +102,7 @@ def check_device(name: str):
     except RuntimeError:
         kind = "meta"  # rejected below, because tensors on it have no values
     if kind == "meta":
-        raise ValueError(f"There is no device {name!r}. Use cpu, cuda, cuda:1 or mps.")
+        raise ValueError(f"Unknown device {name!r}. Use cpu, cuda, cuda:1 or mps.")
     if kind == "cuda" and not (torch.backends.cuda.is_built() or torch.version.hip):
         raise ValueError("PyTorch is installed without CUDA support. Use --device cpu.")
     try:

@@ -33,7 +33,7 @@ VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
 
 # transformers 5 has removed the task "translation", and rejects removed tasks before it checks the registry. This
-# package adds the task again, so it is no longer a removed one.
+# package adds the task again, so it counts as present again.
 getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
 pipelines.PIPELINE_REGISTRY.register_pipeline("translation", TranslationPipeline, pt_model=AutoModelForSeq2SeqLM)
 

@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
             self.hang_up()
 
     def files(self, repo: str, rev: str) -> tuple[str, dict[str, bytes]] | None:
-        """A revision's commit and files; None after an answer that there is no such thing."""
+        """A revision's commit and files; None if it does not exist."""
         known = self.server.repos.get(repo)
         private = known and known["private"] and WRITE not in self.headers.get("Authorization", "")
         sha = known and known["refs"].get(rev, rev)

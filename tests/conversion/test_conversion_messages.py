@@ -22,7 +22,7 @@ ERRORS = [
         "The number of attention heads is not recorded. Pass it with --heads, for",
     ),
     ("fsmt nope out", "nope is neither a folder nor a repository id such as"),
-    ("to-onnx nope out", "error: There is no checkpoint called 'nope'."),
+    ("to-onnx nope out", "error: Checkpoint not found: 'nope'."),
     ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
     ("publish full name", "error: Invalid repository name: 'name'. It must be user/name, for example"),
     ("publish nope ada/x", "No folder or included checkpoint called 'nope'."),

@@ -21,7 +21,7 @@ VAGUE_NAMES = {"of", "found", "one", "own", "others", "some", "kept", "theirs", 
 VAGUE_PREFIXES = ("MOST_", "LEAST_", "LONGEST_", "SHORTEST_")  # MAX_ and MIN_
 
 PHRASES = re.compile(
-    r"\b(?:(?<!there )is no (?!longer\b|more than\b)[a-z]+"
+    r"\b(?:is no [a-z]+"
     r"|goes on|anew|one's own|looked at|it is said|as many as may|is at hand)\b",
     re.IGNORECASE,
 )
@@ -70,11 +70,20 @@ def test_texts_and_code_have_none_of_the_banned_phrases(folder):
 @pytest.mark.parametrize(
     "code",
     [
-        "of = 1", "for one in rows: pass", "self.own = 1", "def of(cls): pass", "lambda kept: 1", "MOST_TOKENS = 2",
-        "def f(*, some): pass", "[a for a, *others in rows]", "if found := 1: pass", "import a as theirs",
-        "with a as mine: pass", "match a:\n    case [*kept]: pass",
+        "of = 1",
+        "for one in rows: pass",
+        "self.own = 1",
+        "def of(cls): pass",
+        "lambda kept: 1",
+        "MOST_TOKENS = 2",
+        "def f(*, some): pass",
+        "[a for a, *others in rows]",
+        "if found := 1: pass",
+        "import a as theirs",
+        "with a as mine: pass",
+        "match a:\n    case [*kept]: pass",
     ],
-)  # fmt: skip
+)
 def test_every_way_to_define_a_name_is_seen(code):
     assert len(vague_names(code)) == 1
 
@@ -86,16 +95,22 @@ def test_other_names_pass():
 @pytest.mark.parametrize(
     "text",
     [
-        "It is no Word document", "is no\n    # checkpoint", 'f"{a} is no "\n        f"folder"', "training goes on",
-        "written anew.", "ONE'S OWN memory", "It is said that", "each is looked at", "as many as may wait",
+        "It is no Word document",
+        "There is no\nfile.",
+        "is no\n    # checkpoint",
+        'f"{a} is no "\n        f"folder"',
+        "training goes on",
+        "written anew.",
+        "ONE'S OWN memory",
+        "It is said that",
+        "each is looked at",
+        "as many as may wait",
     ],
-)  # fmt: skip
+)
 def test_phrases_are_seen(text):
     assert len(banned_phrases(text)) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["There is no\nfile.", "It is no longer here.", "It is nothing.", "It is not a folder."]
-)
+@pytest.mark.parametrize("text", ["It is nothing.", "It is not a folder."])
 def test_good_sentences_pass(text):
     assert banned_phrases(text) == []

@@ -132,7 +132,7 @@ def test_keeps_tagged_lines_only(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("bad.tsv", b"a\tb\nc\n", r"bad\.tsv, line 2 has 1 column, so there is no column 1"),
+        ("bad.tsv", b"a\tb\nc\n", r"bad\.tsv, line 2 has 1 column; column 1 is missing"),
         ("bad.tsv", b"a\tb\nf\xfcr\tfor\n", r"bad\.tsv, line 2: not UTF-8 \(byte 0xfc\)"),
         ("bad.jsonl", b'{"en": "a", "de": "b"}\n{"en": "a"}\n', r"bad\.jsonl, line 2 has no 'de'"),
         ("bad.jsonl", b'{"en": "a", "de": "b"}\n\n{"en": 1, "de": "b"}\n', r"bad\.jsonl, line 2 is not valid JSON"),

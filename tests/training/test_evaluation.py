@@ -138,7 +138,7 @@ def test_evaluation_says_what_is_wrong_before_it_translates(run, tmp_path, monke
 def test_evaluation_of_what_is_no_model(run, tmp_path):
     test = write_tsv(tmp_path / "t.tsv", PAIRS.items())
     (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
-    messages = {"no-such-model": "There is no checkpoint called 'no-such-model'", tmp_path: "Cannot load"}
+    messages = {"no-such-model": "Checkpoint not found: 'no-such-model'", tmp_path: "Cannot load"}
     for model, message in messages.items():
         status, _, err = run(evaluate, model, "--tsv", test)
         assert status == 1 and message in err

@@ -512,7 +512,7 @@ def test_a_missing_table_is_named(recipe_file, tmp_path):
 
 def test_a_row_with_too_few_columns_is_named(recipe_file, tmp_path):
     (tmp_path / "places.tsv").write_text("Munich\tMünchen\tcity\nVienna\tWien\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"places\.tsv, line 2 has 2 columns, so there is no column 2"):
+    with pytest.raises(ValueError, match=r"places\.tsv, line 2 has 2 columns; column 2 is missing"):
         read_pairs(load_recipe(recipe_file).data.train[1], tmp_path)
 
 

@@ -179,7 +179,7 @@ def test_different_texts_stay_different(one, other):
     [
         (["--held-out", "500"], "Only 100 distinct pairs: too few"),
         (["--checkpoint", "no-such"], "no-such"),
-        (["--target-column", "7"], "has 3 columns, so there is no column 7"),
+        (["--target-column", "7"], "has 3 columns; column 7 is missing"),
         (["--output", "."], "already exists and is not empty"),
         (["--to", "fr"], "domain.tsv is ? → fr, but tiny-en-de is en → de."),
     ],

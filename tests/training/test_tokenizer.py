@@ -58,7 +58,7 @@ def test_learning_a_vocabulary_says_what_is_wrong(run, tmp_path):
     for arguments, message in (
         ([], "give either text files or --recipe"),
         ([tmp_path / "small"], "need --vocab-size"),
-        ([tmp_path / "empty", "--vocab-size", 300], "There is no text in"),
+        ([tmp_path / "empty", "--vocab-size", 300], "No text in"),
         ([tmp_path / "small", "--vocab-size", 300], "The texts give only"),
         ([tmp_path / "small", "--vocab-size", 100], "at least 258"),
         ([tmp_path / "absent", "--vocab-size", 300], "absent"),

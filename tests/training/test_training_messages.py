@@ -25,10 +25,10 @@ FILES = {
     "nogrid.yaml": "{runs: {}}",
 }
 STATUS_1 = [
-    ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column, so there is no column 1 (the first is 0)."),
+    ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column; column 1 is missing (the first is 0)."),
     ("evaluate mini-en-de --tsv one.txt", "Columns must be separated by tabs."),
-    ("evaluate nope --tsv absent.tsv", "There is no checkpoint called 'nope'"),
-    ("evaluate mini-en-de --tsv absent.tsv --device gpu", "There is no device 'gpu'"),
+    ("evaluate nope --tsv absent.tsv", "Checkpoint not found: 'nope'"),
+    ("evaluate mini-en-de --tsv absent.tsv --device gpu", "Unknown device 'gpu'"),
     ("evaluate mini-en-de --tsv absent.tsv --output one.txt/x", "Cannot write one.txt/x: one.txt is a file"),
     ("evaluate mini-en-de --tsv absent.tsv", "absent.tsv."),
     (
@@ -55,7 +55,7 @@ STATUS_1 = [
     ("train pairs.yaml --output run", "absent.tsv. Set the data folder with --data."),
     ("average mean.safetensors absent", "No such file or folder: absent."),
     ("finetune pairs.tsv --output .", ". already exists and is not empty. Choose another name, or delete it."),
-    ("finetune pairs.tsv --output new --device gpu", "There is no device 'gpu'"),
+    ("finetune pairs.tsv --output new --device gpu", "Unknown device 'gpu'"),
     ("finetune absent.tsv --output new --device cpu", "absent.tsv."),
 ]
 USAGE = [

@@ -224,8 +224,12 @@ def goods(amount: Value, good: dict[str, str]) -> Value:
 def _food(rng: random.Random) -> Value:
     kind = rng.random()
     if kind < 0.65:
-        amount = _measure((range(50, 1000, 50), "g"), (range(20, 600, 5), "g"), (["1", "2", "3", "1.5", "2.5"], "kg"),
-                          (["1", "2", "3", "5"], "kilo"))(rng)  # fmt: skip
+        amount = _measure(
+            (range(50, 1000, 50), "g"),
+            (range(20, 600, 5), "g"),
+            (["1", "2", "3", "1.5", "2.5"], "kg"),
+            (["1", "2", "3", "5"], "kilo"),
+        )(rng)
         return goods(amount, rng.choice(FOODS))
     if kind < 0.9:
         amount = measure(str(rng.randint(1, 6)), rng.choice(["spoon", "teaspoon"]))
@@ -307,11 +311,26 @@ QUANTITIES: dict[str, Draw] = {
     "temperature": _measure((range(-12, 38), "°C"), (_decimals(5, 32), "°C")),
     "oven": _measure((range(140, 240, 10), "°C")),
     "speed": _measure((range(20, 150, 10), "km/h")),
-    "storage": _measure((range(2, 900), "kB"), (range(2, 900), "MB"), (range(2, 600), "GB"), (_decimals(1, 9), "GB"),
-                        (_decimals(1, 9), "MB"), (range(1, 9), "TB")),
+    "storage": _measure(
+        (range(2, 900), "kB"),
+        (range(2, 900), "MB"),
+        (range(2, 600), "GB"),
+        (_decimals(1, 9), "GB"),
+        (_decimals(1, 9), "MB"),
+        (range(1, 9), "TB"),
+    ),
     "number": _number,
-    "phone": _kept("+11 10 10000000", "+11 100 1000000", "011 10 00 00 00", "0100/100000", "100-100-0000",
-                   "(100) 100-0000", "01 10 00 00 00", "0100 1000000", "+11-10-1000000"),
+    "phone": _kept(
+        "+11 10 10000000",
+        "+11 100 1000000",
+        "011 10 00 00 00",
+        "0100/100000",
+        "100-100-0000",
+        "(100) 100-0000",
+        "01 10 00 00 00",
+        "0100 1000000",
+        "+11-10-1000000",
+    ),
     "version": _kept("1.0.0", "1.0.10", "1.10.0", "10.0.1", "1.0.0-1"),
     "interval": _interval,
     "range": _range,
@@ -319,4 +338,4 @@ QUANTITIES: dict[str, Draw] = {
     "flight": _kept("AA 100", "AA1000", "AA 1000", "AA100"),
     "room": _kept("10", "100", "1000"),
     "score": _score,
-}  # fmt: skip
+}

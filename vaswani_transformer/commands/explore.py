@@ -87,7 +87,7 @@ def open_cache(checkpoint: str | None):
     """Returns the cache of checkpoints with the chosen one loaded.
 
     Raises:
-        Failure: there is no such checkpoint, or it cannot be loaded.
+        Failure: the checkpoint does not exist, or it cannot be loaded.
     """
     from transformers.utils import logging
 

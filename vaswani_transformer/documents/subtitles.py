@@ -26,7 +26,7 @@ def translate(text: str, translator: DocumentTranslator) -> str:
     """
     times = list(TIMES.finditer(text))
     if not times:
-        raise DocumentError("No cues: there is no line of times, such as 00:00:01,000 --> 00:00:04,000.")
+        raise DocumentError("No cues: expected lines of times, such as 00:00:01,000 --> 00:00:04,000.")
     spans = [cue_span(text, mark.end(), following) for mark, following in zip(times, [*times[1:], None], strict=True)]
     cues = [text[begin:end] for begin, end in spans]
     groups = group_by_sentence(cues)

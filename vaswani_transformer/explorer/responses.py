@@ -20,16 +20,44 @@ MAX_SOURCE_TOKENS, MAX_BEAMS = 100, 8  # in a request
 MAX_POSITIONS = 128  # shown on the page
 
 CONFIG = (
-    "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers", "encoder_attention_heads",
-    "decoder_attention_heads", "d_k", "d_v", "vocab_size", "decoder_vocab_size", "norm_position",
-    "decoder_norm_position", "position_encoding", "position_layout", "label_smoothing", "label_smoothing_type",
-    "dropout", "attention_dropout", "activation_dropout", "activation_function", "share_embeddings",
+    "d_model",
+    "d_ff",
+    "decoder_d_ff",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "d_k",
+    "d_v",
+    "vocab_size",
+    "decoder_vocab_size",
+    "norm_position",
+    "decoder_norm_position",
+    "position_encoding",
+    "position_layout",
+    "label_smoothing",
+    "label_smoothing_type",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "activation_function",
+    "share_embeddings",
     "max_position_embeddings",
-)  # fmt: skip
+)
 OPTIMISATION = (  # in the recipe
-    "max_steps", "batch_tokens", "micro_batches", "warmup_steps", "decay_from", "learning_rate_scale",
-    "cooldown_steps", "optimiser", "adam_beta1", "adam_beta2", "adam_epsilon", "precision",
-)  # fmt: skip
+    "max_steps",
+    "batch_tokens",
+    "micro_batches",
+    "warmup_steps",
+    "decay_from",
+    "learning_rate_scale",
+    "cooldown_steps",
+    "optimiser",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "precision",
+)
 RECORDED = "epochs", "training_pairs", "target_tokens_per_epoch", "hours", "device", "averaged_steps"
 
 # The first sentence on the page.

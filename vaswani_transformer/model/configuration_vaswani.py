@@ -236,7 +236,7 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def longest_sequence(self) -> int | None:
-        """The maximum number of tokens in a sequence, or None if there is no limit."""
+        """The maximum number of tokens in a sequence, or None if unlimited."""
         if self.position_encoding != "learned":
             return None
         return self.max_position_embeddings - self.position_offset

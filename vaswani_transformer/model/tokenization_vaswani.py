@@ -33,7 +33,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         escape: "t2t" for tensor2tensor's way of splitting and escaping.
 
     Raises:
-        ValueError: A text has pieces that are not in the vocabulary, and there is no unknown token.
+        ValueError: A text has pieces that are not in the vocabulary, which has no unknown token.
         ImportError: The settings name Moses, and sacremoses is not installed.
     """
 

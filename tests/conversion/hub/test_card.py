@@ -65,7 +65,7 @@ def test_card_of_an_unchecked_conversion_says_so(tmp_path):
     assert "**Not checked.**" in text
     assert "The converted model was not compared with the original." in text
     assert "the same" not in text
-    assert "vaswani translate" not in text, "there is no tokenizer to translate with"
+    assert "vaswani translate" not in text, "without a tokenizer it cannot translate"
 
 
 def test_card_shows_scores_and_languages_that_are_recorded(copy):

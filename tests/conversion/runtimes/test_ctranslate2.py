@@ -337,7 +337,7 @@ def test_checkpoint_that_does_not_exist(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit):
         main()
 
-    assert "There is no checkpoint called 'nope'" in capsys.readouterr().err
+    assert "Checkpoint not found: 'nope'" in capsys.readouterr().err
 
 
 def test_a_shortlist_becomes_a_vocabulary_map(tmp_path):

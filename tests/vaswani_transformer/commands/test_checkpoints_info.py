@@ -153,4 +153,4 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
 def test_info_of_what_is_not_there(vaswani):
     result = vaswani("info", "nothing")
     assert result.exit_code == 1
-    assert "There is no checkpoint called 'nothing'" in result.stderr
+    assert "Checkpoint not found: 'nothing'" in result.stderr

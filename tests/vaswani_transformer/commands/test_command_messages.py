@@ -25,14 +25,14 @@ def run(*arguments) -> str:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--device", "gpu"], "There is no device 'gpu'. Use cpu, cuda, cuda:1 or mps."),
-        (["--device", "meta"], "There is no device 'meta'. Use cpu, cuda, cuda:1 or mps."),
+        (["--device", "gpu"], "Unknown device 'gpu'. Use cpu, cuda, cuda:1 or mps."),
+        (["--device", "meta"], "Unknown device 'meta'. Use cpu, cuda, cuda:1 or mps."),
         (["--output", "no/where/out"], "Cannot write no/where/out: the folder no/where does not exist."),
         (["--checkpoint", ""], "The name of the checkpoint is empty."),
-        (["--checkpoint", "./absent"], "There is no folder ./absent."),
-        (["--checkpoint", "a/b/c"], "There is no folder a/b/c."),
+        (["--checkpoint", "./absent"], "Folder not found: ./absent."),
+        (["--checkpoint", "a/b/c"], "Folder not found: a/b/c."),
         (["--checkpoint", "pyproject.toml"], "pyproject.toml is a file. Give the folder that contains the model."),
-        (["--checkpoint", "tests"], "There is no model in tests: config.json is missing."),
+        (["--checkpoint", "tests"], "No model in tests: config.json is missing."),
         (["--checkpoint", "tiny-en-de@main"], "tiny-en-de is included in this package and has no revisions."),
         (["--checkpoint", "tyni-en-de"], "called 'tyni-en-de'. Did you mean 'tiny-en-de'? Included: tiny-en-de."),
         (["--checkpoint", "other"], "called 'other'. Included: tiny-en-de. To use another model, give"),
@@ -126,7 +126,7 @@ def test_the_hub_is_named_before_anyone_waits_for_it(folder, monkeypatch, capsys
         check_on_hub("some/model@v1")
     assert capsys.readouterr().err == "Looking for some/model@v1 on the Hub ...\n"
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unknown)
-    with pytest.raises(ValueError, match="There is no model some/model on the Hub"):
+    with pytest.raises(ValueError, match="Model not found on the Hub: some/model"):
         check_on_hub("some/model")
 
 

@@ -49,7 +49,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(vaswani, folder, 
 def test_an_unknown_checkpoint_is_an_error(vaswani, served):
     result = vaswani("explore", "--checkpoint", "absent")
     assert result.exit_code == 1
-    assert "There is no checkpoint called 'absent'" in result.stderr
+    assert "Checkpoint not found: 'absent'" in result.stderr
 
 
 def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):

@@ -37,7 +37,7 @@ def test_names_are_resolved_with_their_languages(tmp_path):
         ("owner/name", None, None),
     ]
     assert len(serve.resolve(None)) >= 3
-    with pytest.raises(Failure, match="There is no checkpoint called 'absent'"):
+    with pytest.raises(Failure, match="Checkpoint not found: 'absent'"):
         serve.resolve(["absent"])
 
 

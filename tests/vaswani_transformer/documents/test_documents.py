@@ -111,7 +111,7 @@ def test_a_missing_file_is_an_os_error(tmp_path):
         ("a.json", b"{", "a.json: Not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
         ("a.json", b"[" * 100_000, "a.json: Not valid JSON: "),
         ("a.yaml", b"a: [", "a.yaml: Not valid YAML: while parsing a flow node"),
-        ("a.srt", b"Hello", "a.srt: No cues: there is no line of times, such as 00:00:01,000 --> 00:00:04,000."),
+        ("a.srt", b"Hello", "a.srt: No cues: expected lines of times, such as 00:00:01,000 --> 00:00:04,000."),
         ("a.html", b"\x00", "a.html: Not an HTML file: it contains NUL characters."),
         ("a.xlf", b"<a>", "a.xlf: The file is damaged, or not in the format of its suffix: Premature end of data"),
         ("a.tmx", b"Hello", "a.tmx: The file is damaged, or not in the format of its suffix: Start tag expected"),

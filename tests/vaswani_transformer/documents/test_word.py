@@ -130,15 +130,20 @@ def test_paragraphs_and_cells_stay(paragraphs, cells):
     "parts",
     [
         [run("one "), run("two", "<w:b/>"), run(" three")],
-        [run("one "), "<w:r><w:fldChar w:fldCharType='begin'/></w:r>", run("PAGE"),
-         "<w:r><w:fldChar w:fldCharType='end'/></w:r>", run(" two")],
+        [
+            run("one "),
+            "<w:r><w:fldChar w:fldCharType='begin'/></w:r>",
+            run("PAGE"),
+            "<w:r><w:fldChar w:fldCharType='end'/></w:r>",
+            run(" two"),
+        ],
         ["<w:pPr><w:jc w:val='center'/></w:pPr>", run("one"), "<w:r><w:br/></w:r>", run("two", "<w:i/>")],
         [run("one "), '<w:hyperlink w:anchor="a">', run("two", "<w:u w:val='single'/>"), "</w:hyperlink>"],
         [run("one "), "<m:oMath><m:r><m:t>x+y</m:t></m:r></m:oMath>", run(" two")],
         [run("one"), "<w:r><w:footnoteReference w:id='2'/></w:r>", run(" two", "<w:b/>")],
         ["<w:bookmarkStart w:id='0' w:name='a'/>", run("one two"), "<w:bookmarkEnd w:id='0'/>"],
     ],
-)  # fmt: skip
+)
 def test_formats_links_fields_formulas_and_notes_stay(parts):
     content = paragraph_of(*parts)
     after = unchanged(".docx", content)
@@ -180,10 +185,12 @@ def test_breaks_and_tabs_end_lines_of_text():
         ([run("one "), "<m:oMath><m:r><m:t>x</m:t></m:r></m:oMath>", run(" two")], "two [oMath] one"),
         ([run("one"), "<w:r><w:footnoteReference w:id='2'/></w:r>", run(" two")], "two [footnoteReference] one"),
         ([run("one"), "<w:r><w:footnoteReference w:id='2'/></w:r>"], "one [footnoteReference]"),
-        (["<w:bookmarkStart w:id='0' w:name='a'/>", run("one "), "<w:bookmarkEnd w:id='0'/>", run("two")],
-         "[bookmarkStart] twoone [bookmarkEnd]"),
+        (
+            ["<w:bookmarkStart w:id='0' w:name='a'/>", run("one "), "<w:bookmarkEnd w:id='0'/>", run("two")],
+            "[bookmarkStart] twoone [bookmarkEnd]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_formats_and_objects_move_with_their_words(parts, expected):
     assert first_paragraph(reversed_words(".docx", paragraph_of(*parts))) == expected
 

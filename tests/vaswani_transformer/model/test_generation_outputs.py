@@ -22,9 +22,16 @@ from vaswani_transformer.model.attention_vaswani import CACHE
 
 
 SIZES = dict(
-    vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
-    decoder_attention_heads=4, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
-)  # fmt: skip
+    vocab_size=30,
+    d_model=16,
+    encoder_layers=2,
+    decoder_layers=3,
+    encoder_attention_heads=2,
+    decoder_attention_heads=4,
+    pad_token_id=PAD,
+    eos_token_id=EOS,
+    decoder_start_token_id=PAD,
+)
 
 
 def marian_model() -> MarianMTModel:
@@ -62,10 +69,16 @@ def test_shapes_are_those_of_the_librarys_own_models():
             model.set_attn_implementation("eager")
             torch.manual_seed(0)
             output = model.generate(
-                BATCH, attention_mask=BATCH.ne(PAD).long(), **mode, num_return_sequences=2 if mode else 1,
-                min_new_tokens=5, max_new_tokens=5, suppress_tokens=[PAD], return_dict_in_generate=True,
+                BATCH,
+                attention_mask=BATCH.ne(PAD).long(),
+                **mode,
+                num_return_sequences=2 if mode else 1,
+                min_new_tokens=5,
+                max_new_tokens=5,
+                suppress_tokens=[PAD],
+                return_dict_in_generate=True,
                 **{f"output_{name}": True for name in wanted},
-            )  # fmt: skip
+            )
             parts = {name: x for name, x in output.items() if name not in ("token_log_probs", CACHE)}
             cached = [tuple(layer.keys.shape) for layer in output[CACHE].self_attention_cache.layers]
             outputs.append({name: shapes(x) for name, x in parts.items()} | {"cached": cached})
@@ -121,9 +134,15 @@ def test_attentions_and_hidden_states_of_beams():
     model = ending_model(7, attn_implementation="eager", encoder_layers=2)
     config, n, batch, width = model.config, 3, len(BATCH), BATCH.shape[1]
     output = model.generate(
-        BATCH, num_beams=n, max_new_tokens=6, min_new_tokens=6,
-        return_dict_in_generate=True, output_attentions=True, output_hidden_states=True, output_scores=True,
-    )  # fmt: skip
+        BATCH,
+        num_beams=n,
+        max_new_tokens=6,
+        min_new_tokens=6,
+        return_dict_in_generate=True,
+        output_attentions=True,
+        output_hidden_states=True,
+        output_scores=True,
+    )
     steps, heads, d = 6, 4, config.d_model
     assert [tuple(x.shape) for x in output.encoder_attentions] == [(batch, 2, width, width)] * 2
     assert [tuple(x.shape) for x in output.encoder_hidden_states] == [(batch, width, d)] * 3

@@ -65,9 +65,17 @@ def test_resize_the_target_vocabulary_alone(tiny_model, make_batch, tmp_path, sh
 def test_resize_one_vocabulary_in_three_matrices(tiny_model, make_batch, tmp_path, size):
     """As in MarianMTModel with `tie_word_embeddings=False`: source, target and output layer have the new size."""
     sizes = dict(
-        d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, vocab_size=48, tie_word_embeddings=False,
-    )  # fmt: skip
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        vocab_size=48,
+        tie_word_embeddings=False,
+    )
     marian = MarianMTModel(MarianConfig(**sizes, encoder_ffn_dim=16, decoder_ffn_dim=16))
     model, batch = tiny_model(tie_word_embeddings=False), make_batch(vocab_size=40)
     before = logits_of(model, batch)
