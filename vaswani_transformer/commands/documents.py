@@ -1,5 +1,6 @@
 """`vaswani translate report.docx --output report.de.docx`: one document, as a whole."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,21 @@ def document_in(texts: list[str] | None, input: Path | None, output: Path | None
     """
     if input is not None:
         return input if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
-    if output is None or not texts or len(texts) > 1 or Path(texts[0]).suffix.lower() not in SUFFIXES:
+    if output is None or not texts or len(texts) > 1:
         return None
-    if Path(texts[0]).is_file():
-        return Path(texts[0])
-    if output.suffix.lower() == Path(texts[0]).suffix.lower():
-        raise typer.BadParameter(f"File not found: {texts[0]}", param_hint="TEXT")
-    return None
+    document = Path(texts[0])
+    suffix, exists = document.suffix.lower(), os.path.isfile(document)  # which takes a text of any length, too
+    if not suffix or not (exists or suffix == output.suffix.lower()):
+        return None
+    if suffix not in SUFFIXES:
+        raise typer.BadParameter(
+            f"Unsupported format: {document}. Supported are {', '.join(SUFFIXES)}; --input translates any UTF-8 file "
+            "line by line.",
+            param_hint="TEXT",
+        )
+    if not exists:
+        raise typer.BadParameter(f"File not found: {document}", param_hint="TEXT")
+    return document
 
 
 def check_arguments(document: Path, output: Path | None, results: Results, splitting: Splitting, processes: int):

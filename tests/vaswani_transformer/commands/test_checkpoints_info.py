@@ -46,7 +46,7 @@ def test_no_checkpoints(vaswani, monkeypatch, tmp_path):
 
 def test_checkpoint_path(shipped, folder):
     assert checkpoint_path("tiny-en-de") == str(folder)
-    with pytest.raises(ValueError, match=r"no checkpoint called 'tiny'.* Included: tiny-en-de"):
+    with pytest.raises(ValueError, match=r"not found: 'tiny'.* Included: tiny-en-de"):
         checkpoint_path("tiny")
 
 
