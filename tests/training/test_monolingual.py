@@ -66,7 +66,7 @@ def test_case_and_spaces_make_no_difference():
     ("arguments", "message"),
     [
         (["--tags", "tatoeba"], "--tags and --tag-column must be used together"),
-        (["--column", "7"], "no column 7"),
+        (["--column", "7"], "column 7 is missing"),
         (["--text", "none.tsv"], "No such file"),
     ],
 )
