@@ -6,7 +6,6 @@ Each format has a module with a function `read`; `FORMATS` lists them by suffix.
 `pip install "vaswani-transformer[documents]"`.
 """
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
