@@ -6,6 +6,7 @@ Each format has a module with a function `read`; `FORMATS` lists them by suffix.
 `pip install "vaswani-transformer[documents]"`.
 """
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -86,6 +87,7 @@ def translate_content(
     Raises:
         DocumentError: The format is unknown, its library is missing, or the content is damaged or in another format.
     """
+    options = replace(options or Options(), target_language=translator.target_language)
     document = read_content(content, name, options)
     try:
         return bom_of(content, name) + document.write(translator(document.texts))

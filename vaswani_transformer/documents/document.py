@@ -24,7 +24,7 @@ class Options:
             "*.text". By default all texts of JSON and YAML are translated, and none of a front matter.
         comments: Translate the comments of Word documents.
         keep_anchors: In Markdown, give each heading the anchor that its original has.
-        target_language: A code such as "de", for formats that record the language.
+        target_language: A code such as "de", for formats that record the language; set by `translate_content`.
     """
 
     keys: Sequence[str] = ()
