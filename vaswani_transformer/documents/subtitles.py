@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from .document import DocumentError, Options, Span, TextDocument
 from .inline import Element, Fixed, Node, Object
+from .messages import tag_pairs
 
 
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
@@ -164,7 +165,7 @@ def as_nodes(part: Part, is_webvtt: bool) -> list[Node]:
     Tags before the first word, such as a position, come before the element.
     """
     pieces = TAG.split(" ".join(line.text for line in part.lines))
-    partners = closing_tags(pieces)
+    partners = tag_pairs([piece if i % 2 else "" for i, piece in enumerate(pieces)])
     top = Element(part.cue.number)
     stack = [top]
     for i, piece in enumerate(pieces):
@@ -182,23 +183,6 @@ def as_nodes(part: Part, is_webvtt: bool) -> list[Node]:
     first = next((i for i, node in enumerate(top.nodes) if not isinstance(node, Object)), len(top.nodes))
     before, top.nodes = top.nodes[:first], top.nodes[first:]
     return [*before, top]
-
-
-def closing_tags(pieces: Sequence[str]) -> dict[int, int]:
-    """Return the index of each opening tag with that of its closing tag; pairs that overlap another are left out."""
-    pairs: dict[int, int] = {}
-    stack: list[tuple[str, int]] = []
-    for i in range(1, len(pieces), 2):
-        tag = re.match(r"<(/?)([a-zA-Z]+)", pieces[i])
-        if tag is None or pieces[i].startswith("<rt>"):
-            continue
-        if not tag[1]:
-            stack.append((tag[2].lower(), i))
-        elif any(name == tag[2].lower() for name, _ in stack):
-            while stack[-1][0] != tag[2].lower():
-                stack.pop()
-            pairs[stack.pop()[1]] = i
-    return pairs
 
 
 # From nodes to cues --------------------------------------------------------------------------------------------------
