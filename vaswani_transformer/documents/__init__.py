@@ -37,6 +37,7 @@ FORMATS = {
     ".srt": Format("subtitles"),
     ".vtt": Format("subtitles"),
     ".json": Format("data", "read_json", has_keys=True),
+    ".arb": Format("data", "read_json", has_keys=True),
     ".yaml": Format("data", "read_yaml", has_keys=True),
     ".yml": Format("data", "read_yaml", has_keys=True),
     ".docx": Format("word", is_text=False),

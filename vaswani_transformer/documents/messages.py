@@ -29,7 +29,9 @@ PLACEHOLDER = re.compile(
     """,
     re.VERBOSE,
 )
-TAG = re.compile(r"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>]*)?>|\[(?P<end>/?)(?P<code>[A-Za-z]{1,20})(?:=[^][\n]*)?\]")
+TAG = re.compile(
+    r"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>]*)?>|\[(?P<end>/?)(?P<code>[A-Za-z]{1,20})(?:=[^][\n]*)?\]"
+)
 ICU = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")
 # The mark before the letter of a key: &Open, Save _As, E&xit, but not AT&T, &amp; and snake_case.
 ACCELERATOR = re.compile(r"(?<![\w&])(?:&(?!\w+;)(?=[^\W\d_])|_(?=[A-Z]))|(?<=[^\W\d_])&(?!\w+;)(?=[a-z]+(?![\w=/&]))")
@@ -43,7 +45,7 @@ class Frame:
 
 
 def as_nodes(message: str) -> list[Node]:
-    """Convert a message to nodes; the origin of an object is its text, that of an element its opening and closing tag."""
+    """Convert a message to nodes; the origin of an object is its text, that of an element its two tags."""
     return nodes_between(message, 0, len(message), is_plural=False)
 
 

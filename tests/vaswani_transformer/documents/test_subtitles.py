@@ -11,7 +11,21 @@ from vaswani_transformer.documents.subtitles import split_by_length, split_lines
 
 
 TAGGED = st.sampled_from(
-    ["{}", "  {}  ", "{}\n{}", "{}\n\n- {}", "<i>{0}\n{0}</i>", "<rt>x</rt>{}", "&amp; {}", "<i>{}</i>", "<b>a <i>{}</i></b>", "{{\\an8}}{}", "<c.red>{}</c>", "<v Ann>{}", "{}</i>"]
+    [
+        "{}",
+        "  {}  ",
+        "{}\n{}",
+        "{}\n\n- {}",
+        "<i>{0}\n{0}</i>",
+        "<rt>x</rt>{}",
+        "&amp; {}",
+        "<i>{}</i>",
+        "<b>a <i>{}</i></b>",
+        "{{\\an8}}{}",
+        "<c.red>{}</c>",
+        "<v Ann>{}",
+        "{}</i>",
+    ]
 )
 CUE = st.lists(st.builds(str.format, TAGGED, SENTENCE, SENTENCE), min_size=1, max_size=3).map(" ".join)
 
@@ -121,9 +135,9 @@ def test_a_sentence_never_crosses_a_gap_of_two_seconds():
 def test_a_damaged_arrow_and_text_after_a_blank_line_are_read():
     content = "1\n00:00:01,000 -> 00:00:02,000\nthe happy\n\nman here.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n"
     assert texts_of(".srt", content) == ["the happy man here.", "Bye."]
-    assert shouted(".srt", content) == content.replace("the happy", "THE HAPPY").replace("man here", "MAN HERE").replace(
-        "Bye", "BYE"
-    )
+    assert shouted(".srt", content) == content.replace("the happy", "THE HAPPY").replace(
+        "man here", "MAN HERE"
+    ).replace("Bye", "BYE")
 
 
 def test_capitals_keep_the_lines_of_the_original():
