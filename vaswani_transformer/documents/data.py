@@ -23,6 +23,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 BOOLEAN = re.compile(r"y|yes|n|no|true|false|on|off|null|~", re.IGNORECASE)
 # A text that stays a text without quotes, in every place where a plain scalar may be.
 PLAIN = re.compile(r"[^\W\d_](?:[^\n:#\[\]{},&*!|>'\"%@`\\-]|(?<=\w)[-'](?=\w))*")
+UNPRINTABLE = r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"  # what YAML wants escaped, besides what JSON does
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # anchor and tag
 
 
@@ -184,8 +185,8 @@ def flow_scalar(nodes: list[Node], style: str) -> str:
     text = as_text(nodes)
     if not style and PLAIN.fullmatch(text) and text == text.strip() and not BOOLEAN.fullmatch(text):
         return text
-    if style == '"' or re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]", text):
-        return json.dumps(text, ensure_ascii=False)
+    if style == '"' or re.search(rf"[\x00-\x1f]|{UNPRINTABLE}", text):
+        return re.sub(UNPRINTABLE, lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
     return "'" + text.replace("'", "''") + "'"
 
 

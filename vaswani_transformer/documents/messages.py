@@ -152,23 +152,35 @@ def nest(pieces: Sequence[tuple[str, Node | None]]) -> list[Node]:
 
 
 def tag_pairs(tags: Sequence[str]) -> dict[int, int]:
-    """Return the index of each opening tag with that of its closing tag; pairs that overlap another are left out."""
+    """Return the index of each opening tag with that of its closing tag."""
+    named: list[tuple[str, str] | None] = []
+    for text in tags:
+        tag = None if text.endswith("/>") else TAG.fullmatch(text)
+        name = (tag["name"] or f"[{tag['code']}").lower() if tag else ""
+        named.append((name, "end" if tag["slash"] or tag["end"] else "start") if tag else None)
+    return nearest_pairs(named)
+
+
+def nearest_pairs(tags: Sequence[tuple[str, str] | None]) -> dict[int, int]:
+    """Return the index of each start tag with that of its end tag; pairs that overlap another are left out.
+
+    Args:
+        tags: The name and the kind of each tag, "start" or "end"; None for what is not a tag.
+    """
     pairs: dict[int, int] = {}
     stack: list[tuple[str, int]] = []
     open_names: Counter[str] = Counter()
-    for i, text in enumerate(tags):
-        tag = TAG.fullmatch(text)
-        if tag is None or text.endswith("/>"):
+    for i, tag in enumerate(tags):
+        if tag is None:
             continue
-        name = (tag["name"] or f"[{tag['code']}").lower()
-        if not (tag["slash"] or tag["end"]):
+        name, kind = tag
+        if kind == "start":
             stack.append((name, i))
             open_names[name] += 1
-        elif open_names[name]:
-            while stack:
+        elif kind == "end" and open_names[name]:
+            last = ""
+            while last != name:
                 last, begin = stack.pop()
                 open_names[last] -= 1
-                if last == name:
-                    pairs[begin] = i
-                    break
+            pairs[begin] = i
     return pairs
