@@ -17,6 +17,7 @@ from .xml import Kept, Tree, Xml, escaped, qualified
 
 WRAPPERS = {"g", "mrk", "pc", "hi"}  # around words
 STARTS, ENDS = {"bpt", "bx", "sc", "sm"}, {"ept", "ex", "ec", "em"}  # pairs of tags, which may be in two segments
+LANGUAGES = ("srcLang", "source-language"), ("trgLang", "target-language")  # of XLIFF 2 and 1.2
 UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
 FIRST_MARK = 0xF0000  # a private character that no text has
 
