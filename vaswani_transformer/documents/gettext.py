@@ -33,12 +33,19 @@ class Field(NamedTuple):
 
 @dataclass
 class Entry:
-    """An entry: its fields, the line of its flags, if it has one, and where its comments begin."""
+    """An entry.
 
-    begin: int
+    Attributes:
+        fields: Its keywords with their texts.
+        flags: The end of the line of its flags, and its text.
+        first: Where its fields, or the comments about its previous text, begin.
+        line: The number of the line of its first field.
+    """
+
     fields: list[Field] = field(default_factory=list)
-    flags: tuple[int, str] | None = None  # the end of the line, and its text
-    first: int = 0  # where its fields, or the comments about its previous text, begin
+    flags: tuple[int, str] | None = None
+    first: int | None = None
+    line: int = 0
 
     def find(self, keyword: str) -> Field | None:
         return next((field for field in self.fields if field.keyword == keyword), None)
@@ -99,31 +106,26 @@ class Catalogue:
         if len(forms) == 1:
             return old[0].strings, old[0].end, quoted(forms[0], is_long, newline)
         number = self.plurals.number or len(old)
-        lines = [
-            f"msgstr[{i}] {quoted(forms[i != self.plurals.singular], is_long, newline)}" for i in range(number)
-        ]
+        lines = [f"msgstr[{i}] {quoted(forms[i != self.plurals.singular], is_long, newline)}" for i in range(number)]
         return old[0].begin, old[-1].end, newline.join(lines)
 
     def header_edits(self, newline: str) -> list[tuple[int, int, str]]:
         """Return the changes that make the header say what the file is now."""
-        lines = {"Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit"}
-        if self.language:
-            rule = f"nplurals={self.plurals.number}; plural={self.plurals.rule};"
-            lines |= {"Language": self.language} | ({"Plural-Forms": rule} if self.plurals.rule else {})
+        encoding = {"Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit"}
+        lines = {"Language": self.language} if self.language else {}
+        if self.language and self.plurals.rule:
+            lines["Plural-Forms"] = f"nplurals={self.plurals.number}; plural={self.plurals.rule};"
         if self.header is None:
-            text = "".join(f"{name}: {value}\n" for name, value in {"MIME-Version": "1.0", **lines}.items())
-            begin = self.entries[0].begin
-            new = f'msgid ""{newline}msgstr {quoted(text, True, newline)}{newline}{newline}'
-            return [(0, 0, new)] if begin or not self.content else [(0, 0, new)]
-        [old] = self.header.translations[:1] or [None]
-        if old is None:
-            return []
+            lines = {"MIME-Version": "1.0", **encoding, **lines}
+            text = "".join(f"{name}: {value}\n" for name, value in lines.items())
+            return [(0, 0, f'msgid ""{newline}msgstr {quoted(text, True, newline)}{newline}{newline}')]
+        old = self.header.translations[0]
         text = old.value
-        for name, value in lines.items():
+        for name, value in (encoding | lines).items():
             present = re.search(rf"^{name}:[ \t]*(.*)$", text, re.MULTILINE | re.IGNORECASE)
-            if present and (name in ("Language", "Plural-Forms") or present[1].endswith(("CHARSET", "ENCODING"))):
+            if present and (name in lines or present[1].endswith(("CHARSET", "ENCODING"))):
                 text = text[: present.start(1)] + value + text[present.end(1) :]
-            elif not present:
+            elif not present and (name in lines or name == "Content-Type"):
                 text = (text + "\n" if text and not text.endswith("\n") else text) + f"{name}: {value}\n"
         return [] if text == old.value else [(old.strings, old.end, quoted(text, True, newline))]
 
@@ -136,7 +138,7 @@ def read(content: bytes, options: Options) -> Catalogue:
     """
     text, encoding = decoded(content)
     all_entries = list(entries_of(text))
-    header = next((entry for entry in all_entries if entry.is_header), None)
+    header = next((entry for entry in all_entries if entry.is_header and entry.translations), None)
     with_source = [entry for entry in all_entries if not entry.is_header and entry.find("msgid")]
     if not with_source:
         raise DocumentError("The file has no texts to translate.")
@@ -146,10 +148,9 @@ def read(content: bytes, options: Options) -> Catalogue:
             untranslated["entries with a translation"] += 1
             continue
         chosen.append(entry)
-        place = f"line {text.count(chr(10), 0, entry.first) + 1}" if len(text) < 100_000 else ""
         sources = [entry.find("msgid"), entry.find("msgid_plural")]
-        texts += [Text(as_nodes(source.value), place) for source in sources if source]
-    recorded = header.translations[0].value if header and header.translations else ""
+        texts += [Text(as_nodes(source.value), f"line {entry.line}") for source in sources if source]
+    recorded = header.translations[0].value if header else ""
     plurals = plural_forms(recorded, options.target_language)
     return Catalogue(text, encoding, header, chosen, texts, untranslated, options.target_language, plurals)
 
@@ -185,15 +186,16 @@ def entries_of(content: str) -> Iterator[Entry]:
             entry = None
         if not stripped or stripped.startswith("#~"):
             continue
-        entry = entry or Entry(match.start())
+        entry = entry or Entry()
         if stripped.startswith("#"):
             if stripped.startswith("#,"):
                 entry.flags = match.start() + len(line.rstrip()), stripped
             if stripped.startswith("#|"):
-                entry.first = entry.first or match.start()
+                entry.first = match.start() if entry.first is None else entry.first
         elif keyword and (string := STRING.fullmatch(line, keyword.end())):
             if not entry.fields:
-                entry.first = entry.first or match.start()
+                entry.first = match.start() if entry.first is None else entry.first
+                entry.line = number
             entry.fields.append(field_at(match.start(), keyword, string))
         elif entry.fields and (string := STRING.fullmatch(line)):
             last = entry.fields[-1]

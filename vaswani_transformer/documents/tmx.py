@@ -36,7 +36,9 @@ class Tmx:
             end = self.xml.slice(segment.end, variant.inside_end)
             new = f"<{inner}>{as_text(nodes, escaped)}</{inner}>"
             attribute = "lang" if " lang=" in tag and "xml:lang" not in tag else "xml:lang"
-            written = f'{space}<{name} {attribute}="{self.language}">{layout}{new}{end if not end.strip() else ""}</{name}>'
+            written = (
+                f'{space}<{name} {attribute}="{self.language}">{layout}{new}{end if not end.strip() else ""}</{name}>'
+            )
             edits.append((variant.end, variant.end, written))
         return self.xml.edited(edits)
 

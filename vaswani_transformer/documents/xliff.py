@@ -55,7 +55,9 @@ class Xliff:
         if self.language:
             is_new = self.xml.root.attributes.get("version", "").startswith("2")
             for element in [self.xml.root] if is_new else self.xml.root.iter("file"):
-                edits.append(set_attribute(self.xml, element, "trgLang" if is_new else "target-language", self.language))
+                edits.append(
+                    set_attribute(self.xml, element, "trgLang" if is_new else "target-language", self.language)
+                )
         return self.xml.edited(edits)
 
     def edits(self, entry: Entry, texts: list[str], is_doubtful: bool) -> list[tuple[int, int, str]]:

@@ -150,7 +150,7 @@ class Xml:
         if self._number > MAX_ELEMENTS:
             raise DocumentError(f"The file has more than {MAX_ELEMENTS:,} elements.")
         namespace, _, local = name.rpartition(" ")
-        named = {("{%s}%s" % tuple(key.split(" ", 1)) if " " in key else key): x for key, x in attributes.items()}
+        named = {("{" + key.replace(" ", "}") if " " in key else key): value for key, value in attributes.items()}
         element = Tree(local, namespace, named, begin, TAG_END.match(self.source, begin).end())
         element.parent = self._stack[-1] if len(self._stack) > 1 else None
         self._stack[-1].children.append(element)
