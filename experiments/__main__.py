@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None):
         "--jobs",
         type=int,
         default=1,
-        help="parallel runs (for heads: checkpoints), which share the threads [default: 1]",
+        help="number of parallel runs (for heads: checkpoints); they share the threads [default: 1]",
     )
     options = parser.parse_args(arguments)
     if options.name is None:

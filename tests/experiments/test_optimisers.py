@@ -25,9 +25,9 @@ def test_the_seed_that_chose_the_rates_is_not_judged():
 
 def test_the_finding_says_what_share_of_the_tokens_is_needed():
     said = optimisers.finding(FOUND)
-    assert said.startswith("Muon, equation 3 needs the fewest tokens") and "Adam: 50% of Adam's." in said
+    assert said.startswith('"Muon, equation 3" needs the fewest tokens') and "Adam: 50% of Adam's." in said
     assert "Schedule-Free" not in said, "one of its seeds does not reach the target"
-    assert said.endswith("Never reached by: Adam, equation 3, averaged.")
+    assert said.endswith("These never reach it: Adam, equation 3, averaged.")
 
 
 def test_the_report_has_a_line_for_each_optimiser(tmp_path, monkeypatch):
