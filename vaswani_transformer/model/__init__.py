@@ -1,8 +1,8 @@
 """The model: everything that travels to a Hub repository, and nothing else.
 
 transformers copies these files flat into a saved folder, and runs them where this package is not installed. They
-therefore import only each other, relatively, and transformers. A model's `save_pretrained` copies the files of the first
-four groups, except for `tokenization_vaswani.py`, which travels with a `VaswaniTokenizer`. A pipeline's
+therefore import only each other, relatively, and transformers. A model's `save_pretrained` copies the files of the
+first four groups, except for `tokenization_vaswani.py`, which travels with a `VaswaniTokenizer`. A pipeline's
 `save_pretrained` and `vaswani publish` add the files for texts.
 
 The paper:
