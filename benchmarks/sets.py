@@ -51,6 +51,6 @@ def quality(translations: list[str], references: list[str]) -> dict[str, float]:
     return {name: round(metric.corpus_score(translations, [references]).score, 2) for name, metric in metrics.items()}
 
 
-def settings_of(options: argparse.Namespace, **others: Any) -> dict[str, Any]:
+def settings_of(options: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The options to record: files without their folders, which differ from machine to machine."""
-    return {**vars(options), "sets": [path.name for _, path in named_files(options.sets)], **others}
+    return {**vars(options), "sets": [path.name for _, path in named_files(options.sets)], **more}
