@@ -96,7 +96,7 @@ def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], expected: 
     ]
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
-        raise ValueError(f"{path} does not fit the checkpoints before it: {shown}.")
+        raise ValueError(f"{path} does not match the checkpoints before it: {shown}.")
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:

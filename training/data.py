@@ -307,7 +307,7 @@ class StreamedCorpus:
         batches = list(tokenise(window, self.tokenizer, self.data, self.dropped))
         pairs = TokenisedPairs.from_tables([pa.Table.from_batches(batches)])
         if not len(pairs):
-            raise ValueError(f"No pair of a whole window passes the filters. Dropped: {dict(self.dropped)}.")
+            raise ValueError(f"The filters dropped all pairs of a window. Dropped: {dict(self.dropped)}.")
         return pairs, np.arange(len(pairs))
 
     def describe(self) -> str:

@@ -298,9 +298,9 @@ def evaluate(arguments: Options):
             raise ValueError("--hypotheses: the names of two test sets give the same file name.")
         language = target_language(arguments, source)
         if tokenised and not language:
-            raise ValueError("tokenised BLEU needs --target-language: neither a recipe nor the model names it.")
+            raise ValueError("Tokenised BLEU needs --target-language: neither a recipe nor the model names it.")
         if tokenised and not find_spec("sacremoses"):
-            raise ValueError("tokenised BLEU needs sacremoses: pip install sacremoses")
+            raise ValueError("Tokenised BLEU needs sacremoses: pip install sacremoses")
         model, tokenizer = load(source, arguments.device)
     # What is recorded is complete where it can be: which score a paper gives is not known beforehand.
     record_all = bool(arguments.output and language and find_spec("sacremoses"))

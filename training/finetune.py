@@ -160,7 +160,7 @@ class Options:
             help=f"Peak learning rate. [dim]\\[default: {LEARNING_RATE}, or {LORA_LEARNING_RATE} with an adapter][/]",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=TRAINING)] = 2017
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", rich_help_panel=TRAINING)] = 2017
     device: Annotated[
         str,
         typer.Option(

@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")
     parser.add_argument("--output", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--results", type=Path, help="JSON file to write the results of all finished runs to")
-    parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time, which share the threads")
+    parser.add_argument("--jobs", type=whole_number, default=1, help="runs to train at a time; they share the threads")
     arguments = parser.parse_args(arguments)
     try:
         recipe, variants = read_grid(arguments.grid)

@@ -3,7 +3,7 @@
 python -m training.likelihood MODEL pairs.tsv                        # tab-separated source and translation
 python -m training.likelihood MODEL --source test.en --target test.de
 
-Prints one line per pair: its log-probability, and that divided by its number of tokens (</s> included).
+Prints one line per pair: its log-probability, and its log-probability per token (</s> included).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("pairs", metavar="FILE", type=Path, nargs="?", help="a TSV file; may be .gz, .bz2, .xz or .zst")
     parser.add_argument("--source", type=Path, help="a text file, one sentence per line")
     parser.add_argument("--target", type=Path, help="its translation, line by line")
-    parser.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="pairs; default: 32")
+    parser.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="batch size; default: 32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps; default: cpu")
     options = parser.parse_args(arguments)
     if bool(options.pairs) == bool(options.source) or bool(options.source) != bool(options.target):

@@ -5,9 +5,9 @@ python -m training.monolingual mini-de-en --data DATA --text en-fr/train.tsv.xz 
 vaswani translate --from en --to de --input DATA/back_translation/tatoeba-de-en.en \
     --output DATA/back_translation/tatoeba-de-en.de
 
-The sentences become the target side; a model of the other direction translates them into the source side. Sentences on
-the target side of the recipe's training, validation and test sets are left out: training sentences are known already,
-and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
+The sentences become the target side; a model for the opposite direction translates them into the source side. Sentences
+on the target side of the recipe's training, validation and test sets are left out: training sentences are already
+known, and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
 """
 
 import argparse

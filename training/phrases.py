@@ -1,4 +1,4 @@
-"""Measure how many greetings, common words and less common words a checkpoint translates right.
+"""Measure how many greetings, common words and less common words a checkpoint translates correctly.
 
 The phrases are in lines/phrases.tsv: a kind, then the accepted wordings in English, German and French, separated by
 " | ". The first wording of a language is the text to translate; an answer is right if it equals an accepted wording of
@@ -176,7 +176,10 @@ def main(arguments: list[str] | None = None):
             options.target_language or recorded_language(options.model, "target_language"),
         ]
         if not all(languages):
-            raise ValueError(f"{options.model} does not name its languages. Add --source-language, --target-language.")
+            raise ValueError(
+                f"{options.model} does not name its languages. Add them, for example "
+                "--source-language en --target-language de."
+            )
         read_phrases(*languages)
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:

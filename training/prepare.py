@@ -148,7 +148,7 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
     if recipe.initial:
         model = load_model(resolve(recipe.initial), torch.float32, **recipe.model)
         if not isinstance(model, VaswaniForConditionalGeneration):
-            raise ValueError(f"initial: {recipe.initial} has another kind of model, a {type(model).__name__}.")
+            raise ValueError(f"initial: {recipe.initial} contains a {type(model).__name__}, not a vaswani model.")
     else:
         sizes = {"vocab_size": recipe.vocab_size, **recipe.model}
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset(recipe.preset, **sizes))

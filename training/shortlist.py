@@ -118,7 +118,7 @@ def align(sources: Ids, targets: Ids) -> Iterator[set[tuple[int, int]]]:
     try:
         from eflomal import Aligner
     except ImportError as error:
-        raise ValueError("Alignment needs eflomal: pip install vaswani-transformer[align]") from error
+        raise ValueError("Alignment needs eflomal: pip install 'vaswani-transformer[align]'") from error
     with tempfile.TemporaryDirectory() as folder:
         forward, reverse = Path(folder, "forward"), Path(folder, "reverse")
         Aligner(n_samplers=1).align(as_lines(sources), as_lines(targets), str(forward), str(reverse))

@@ -74,13 +74,13 @@ def train(recipe: RecipeFile, output: Output, data: Data = Path("."), cache: Cac
             check_writable(output / "model")
             run = Run(loaded, data, output, cache)
     except KeyboardInterrupt:
-        sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
+        sys.exit("Stopped before the first step. Rerun the command; it reuses the data that is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, run.request_stop)
     try:
         with errors_as_messages(CheckpointError, DivergenceError, OSError, SafetensorError):
             if not run.train():
-                sys.exit(f"Stopped after step {run.progress.step:,}, which is saved; the same command resumes there.")
+                sys.exit(f"Stopped after step {run.progress.step:,} and saved it. Rerun the command to resume there.")
             run.finish()
     finally:
         if torch.distributed.is_initialized():

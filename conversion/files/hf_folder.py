@@ -190,7 +190,7 @@ def tokens_in_order(ids: Mapping[str, int], size: int) -> list[str]:
     """
     if beyond := [token for token, i in ids.items() if not 0 <= i < size]:
         raise ConversionError.from_problems(
-            f"The vocabulary does not match the model, which has {size} ids. Too large are the ids of", beyond, 3
+            f"The vocabulary does not match the model, which has ids 0 to {size - 1}. Tokens with other ids", beyond, 3
         )
     tokens = [f"<unused {i}>" for i in range(size)]
     for token, i in ids.items():

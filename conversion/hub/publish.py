@@ -138,7 +138,7 @@ def publish(
     staging: Annotated[
         Path | None,
         typer.Option(
-            "--stage", metavar="DIR", help="Prepare the repository in this folder. [dim]\\[default: NAME-staged][/]"
+            "--stage", metavar="FOLDER", help="Prepare the repository in this folder. [dim]\\[default: NAME-staged][/]"
         ),
     ] = None,
     upload: Annotated[

@@ -64,7 +64,7 @@ def corpus(
 ):
     """Translate a corpus of any size, on one machine or many, with Ray Data.
 
-    The lines are split into shards, and each worker translates one after another.
+    The lines are split into shards, and each worker translates one shard after another.
     A shard's file is written completely or not at all: after a crash, rerun the
     command, and it translates only the missing shards. On a cluster (RAY_ADDRESS,
     or `ray job submit`), use paths that all machines can access.

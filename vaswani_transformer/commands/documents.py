@@ -63,7 +63,7 @@ def check_arguments(document: Path, output: Path | None, results: Results, split
         "--processes": processes > 1,
     }
     if unsuitable := [name for name, is_given in for_lines.items() if is_given]:
-        raise typer.BadParameter(f"For lines only, not for documents: {', '.join(unsuitable)}")
+        raise typer.BadParameter(f"These options work with lines, not with documents: {', '.join(unsuitable)}")
 
 
 def translate(

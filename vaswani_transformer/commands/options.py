@@ -155,7 +155,7 @@ class Splitting:
             parser=count,
             metavar="N",
             rich_help_panel=INPUT,
-            help="Split sentences longer than N tokens at a clause. "
+            help="Split sentences longer than N tokens between clauses. "
             "[dim]\\[default: the checkpoint's maximum training length][/]",
         ),
     ] = None

@@ -1,8 +1,9 @@
 """The model: everything that travels to a Hub repository, and nothing else.
 
 transformers copies these files flat into a saved folder, and runs them where this package is not installed. They
-therefore import only each other, relatively, and transformers. `save_pretrained` of a model copies the files of the
-first four groups, without the tokenizer's; a pipeline's `save_pretrained` and `vaswani publish` add the texts'.
+therefore import only each other, relatively, and transformers. A model's `save_pretrained` copies the files of the
+first four groups, except for `tokenization_vaswani.py`, which travels with a `VaswaniTokenizer`. A pipeline's
+`save_pretrained` and `vaswani publish` add the files for texts.
 
 The paper:
 
@@ -22,8 +23,8 @@ The search:
     settings_vaswani.py        settings, their checks, and limits of length
     beam_search_vaswani.py     beam search with the length penalty (section 6.1)
     greedy_search_vaswani.py   greedy search and sampling
-    constraints_vaswani.py     beam search for translations that hold required words
-    shortlist_vaswani.py       a softmax over the words that the source may become
+    constraints_vaswani.py     beam search for translations that contain required words
+    shortlist_vaswani.py       a softmax over likely translations of the source words
     decoding_vaswani.py        the decoder, one token at a time
 
 Fast on a CPU:
@@ -42,5 +43,5 @@ Texts:
     glossary_vaswani.py        words that must be translated in a given way
     forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which
-    confidence_vaswani.py      how likely each word is right
+    confidence_vaswani.py      how likely each word is to be right
 """

@@ -1,4 +1,4 @@
-"""Confidence: how likely each word of a translation is right.
+"""Confidence: how likely each word of a translation is to be right.
 
 The model's own probability of a word tells which of two words is the safer one, but not how safe it is. It is therefore
 calibrated on texts with known translations, by `python -m training.release confidence`; the result is `confidence` in

@@ -71,9 +71,7 @@ class Glossary:
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path} is not UTF-8. Convert it first, such as with `iconv -f latin1 -t utf-8`."
-            ) from error
+            raise ValueError(f"{path} is not UTF-8. Convert it first, e.g. with `iconv -f latin1 -t utf-8`.") from error
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith("#"):
                 continue

@@ -40,7 +40,7 @@ def test_keys(translate, page):
         (["page.md", "-o", "page.md"], "is the document itself"),
         (
             ["page.md", "-o", "out.md", "--n-best", "2", "--scores"],
-            "not for documents: --n-best, --scores",
+            "not with documents: --n-best, --scores",
         ),
         (["none.md", "-o", "out.md"], "File not found: none.md"),
         (["none.pdf", "-o", "out.pdf"], "Unsupported format: none.pdf"),
