@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..system.files import atomic_file
-from .document import Document, DocumentError, Options, Text, Translated
+from .document import Document, DocumentError, Options, Text, Translated, check_languages
 from .translator import DocumentTranslator, missing_library
 
 
@@ -91,6 +91,7 @@ def translate_content(
     options = replace(options or Options(), target_language=translator.target_language)
     document = read_content(content, name, options)
     try:
+        check_languages(document.languages, (translator.source_language, translator.target_language))
         return bom_of(content, name) + document.write(translator(document.texts))
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error

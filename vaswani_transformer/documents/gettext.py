@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .document import DocumentError, Options, Text, Translated
+from .document import DocumentError, Languages, Options, Text, Translated
 from .messages import as_nodes, as_text
 
 
@@ -78,6 +78,7 @@ class Catalogue:
     entries: list[Entry]
     texts: Sequence[Text]
     untranslated: Counter[str]
+    languages: Languages
     language: str | None
     plurals: PluralForms
 
@@ -152,7 +153,10 @@ def read(content: bytes, options: Options) -> Catalogue:
         texts += [Text(as_nodes(source.value), f"line {entry.line}") for source in sources if source]
     recorded = header.translations[0].value if header else ""
     plurals = plural_forms(recorded, options.target_language)
-    return Catalogue(text, encoding, header, chosen, texts, untranslated, options.target_language, plurals)
+    # The language of a file without any translation is often that of its template.
+    named = re.search(r"^Language:[ \t]*(\S+)", recorded, re.MULTILINE) if untranslated else None
+    languages = None, named[1] if named else None
+    return Catalogue(text, encoding, header, chosen, texts, untranslated, languages, options.target_language, plurals)
 
 
 def decoded(content: bytes) -> tuple[str, str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import FORMATS, gettext, tmx, xliff
-from .document import DocumentError
+from .document import DocumentError, Languages, primary
 from .inline import flatten
-from .tmx import primary
 from .xml import Tree, Xml
 
 
@@ -54,7 +53,7 @@ def read_memory(path: Path, source_language: str | None = None, target_language:
             pairs, languages = xliff_pairs(Xml(content))
     except DocumentError as error:
         raise DocumentError(f"{path.name}: {error}") from error
-    recorded = [primary(language or "") or None for language in languages]
+    recorded = [primary(language) or None for language in languages]
     return Memory(with_texts(pairs), source_language or recorded[0], target_language or recorded[1])
 
 
@@ -68,14 +67,14 @@ def read_tmx(name: str, xml: Xml, source: str | None, target: str | None) -> Mem
         variants = [(tmx.language_of(x), segment) for x in unit.elements if (segment := x.find("seg")) is not None]
         texts.append({language: text_of(xml, segment) for language, segment in reversed(variants)})
     header = next(xml.root.iter("header"), None)
-    recorded = primary(header.attributes.get("srclang", "") if header else "")
+    recorded = primary(header.attributes.get("srclang")) if header else ""
     numbers = Counter(language for text in texts for language in text)
     source, target = choose_languages(name, numbers, source or recorded or None, target)
     pairs = [(text[source], text[target]) for text in texts if source in text and target in text]
     return Memory(with_texts(pairs), source, target)
 
 
-def xliff_pairs(xml: Xml) -> tuple[list[Pair], tuple[str | None, str | None]]:
+def xliff_pairs(xml: Xml) -> tuple[list[Pair], Languages]:
     """Return the pairs of a file, without those in a state that asks for work, and its languages."""
     if xml.root.name != "xliff":
         raise DocumentError(f"Not an XLIFF file: its outermost element is <{xml.root.name}>.")
@@ -87,13 +86,10 @@ def xliff_pairs(xml: Xml) -> tuple[list[Pair], tuple[str | None, str | None]]:
         state = (unit if unit.name == "segment" else target).attributes.get("state", "")
         if not re.match("new|needs|initial", state):
             pairs.append((text_of(xml, source), text_of(xml, target)))
-    file = next(xml.root.iter("file"), xml.root)
-    attributes = file.attributes | xml.root.attributes
-    languages = [attributes.get(new) or attributes.get(old) for new, old in xliff.LANGUAGES]
-    return pairs, (languages[0], languages[1])
+    return pairs, xliff.languages_of(xml)
 
 
-def gettext_pairs(content: bytes) -> tuple[list[Pair], tuple[None, str | None]]:
+def gettext_pairs(content: bytes) -> tuple[list[Pair], Languages]:
     """Return the pairs of a file that are not fuzzy, and the language that its header names."""
     text, _ = gettext.decoded(content)
     pairs: list[Pair] = []

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .document import DocumentError, Options, Text, Translated
+from .document import DocumentError, Languages, Options, Text, Translated, primary
 from .messages import as_text
 from .xliff import nodes_of
 from .xml import Tree, Xml, escaped, qualified
@@ -22,6 +22,7 @@ class Tmx:
     sources: list[Tree]
     texts: Sequence[Text]
     untranslated: Counter[str]
+    languages: Languages
     language: str
 
     def write(self, translated: Sequence[Translated]) -> bytes:
@@ -69,13 +70,8 @@ def read(content: bytes, options: Options) -> Tmx:
         texts.append(Text(nodes_of(xml, segment), f"entry {number}"))
     if not sources and not untranslated:
         raise DocumentError("The file has no texts to translate.")
-    return Tmx(xml, sources, texts, untranslated, options.target_language or "und")
+    return Tmx(xml, sources, texts, untranslated, (recorded or None, None), options.target_language or "und")
 
 
 def language_of(variant: Tree) -> str:
     return primary(variant.attributes.get(XML_LANG) or variant.attributes.get("lang") or "")
-
-
-def primary(language: str) -> str:
-    """Return "en" for "en-US", and "" for TMX's "*all*"."""
-    return language.replace("_", "-").partition("-")[0].strip("*").lower().removeprefix("all")

@@ -37,6 +37,7 @@ class DocumentTranslator:
     Args:
         pipeline: A `TranslationPipeline`, or another `TextPipeline`.
         target_language: A code such as "de", for formats that record the language.
+        source_language: A code such as "en"; a file that names another is an error.
         settings: Arguments for each call of the pipeline.
         progress: Called with the number of texts just translated.
         warnings: Warnings about suspicious translations, each with the place and the start of its text; they grow with
@@ -48,6 +49,7 @@ class DocumentTranslator:
     settings: dict[str, Any] = field(default_factory=dict)
     progress: Callable[[int], object] | None = None
     warnings: list[str] = field(default_factory=list)
+    source_language: str | None = None
 
     def __call__(self, texts: Sequence[Text]) -> list[Translated]:
         """Translate each text; its markup moves to the words that translate the marked ones."""

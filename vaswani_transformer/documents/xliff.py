@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .document import DocumentError, Options, Text, Translated
+from .document import DocumentError, Languages, Options, Text, Translated
 from .inline import Node
 from .messages import Mark, as_nodes, as_text
 from .xml import Kept, Tree, Xml, escaped, qualified
@@ -38,12 +38,17 @@ class Entry(NamedTuple):
 
 @dataclass
 class Xliff:
-    """A file that has been read; `texts` are those of all segments, in their order."""
+    """A file that has been read; `texts` are those of all segments, in their order.
+
+    Attributes:
+        language: The target language to record.
+    """
 
     xml: Xml
     entries: list[Entry]
     texts: Sequence[Text]
     untranslated: Counter[str]
+    languages: Languages
     language: str | None
 
     def write(self, translated: Sequence[Translated]) -> bytes:
@@ -123,7 +128,15 @@ def read(content: bytes, options: Options) -> Xliff:
             name = unit.attributes.get("id") or (unit.parent.attributes.get("id") if unit.parent else "") or ""
             texts += [Text(nodes_of(xml, segment), f"entry {name}".strip()) for segment in entry.segments]
             entries.append(entry)
-    return Xliff(xml, entries, texts, untranslated, options.target_language if entries else None)
+    return Xliff(xml, entries, texts, untranslated, languages_of(xml), options.target_language if entries else None)
+
+
+def languages_of(xml: Xml) -> Languages:
+    """Return the languages that the file names; those of its first <file> in version 1.2."""
+    file = next(xml.root.iter("file"), xml.root)
+    attributes = file.attributes | xml.root.attributes
+    source, target = ([attributes[name] for name in names if attributes.get(name)] for names in LANGUAGES)
+    return (source or [None])[0], (target or [None])[0]
 
 
 def is_translatable(unit: Tree) -> bool:

@@ -184,3 +184,17 @@ def test_what_is_not_in_the_format_is_an_error(content):
     for suffix in (".xlf", ".tmx"):
         with pytest.raises(DocumentError):
             unchanged(suffix, content)
+
+
+def test_a_file_for_other_languages_is_an_error():
+    text = unit("a b").replace('source-language="en"', 'source-language="fr-FR" target-language="en-US"')
+    with pytest.raises(DocumentError, match=r"into en-US, but this one is into de"):
+        translated(".xlf", text, identity("de"))
+    translator = identity("en")
+    translator.source_language = "de"
+    with pytest.raises(DocumentError, match=r"from fr-FR, but this one is from de"):
+        translated(".xlf", text, translator)
+    assert "<target" in translated(".xlf", text, identity("en"))
+    po = 'msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'
+    with pytest.raises(DocumentError, match="into fr, but this one is into de"):
+        translated(".po", po, identity("de"))
