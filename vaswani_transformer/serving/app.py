@@ -14,7 +14,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from .._version import __version__
@@ -33,6 +32,7 @@ from .requests import (
     check_key,
     openapi_body,
     read_fields,
+    url_fields,
     validate,
 )
 
@@ -100,11 +100,10 @@ def add_endpoints(app: FastAPI, service: "Service"):
 
     @app.post(FILE_PATH, openapi_extra=openapi_body(FileRequest, FORMS[1]))
     async def translate_file(request: Request) -> Response:
-        fields, form = await read_fields(request)
+        fields, file = await read_fields(request)
         check_key(key, fields, request)
         wanted = validate(FileRequest, fields)
-        file = form.get("file") if form else None
-        if not isinstance(file, UploadFile) or not file.filename:
+        if file is None or not file.filename:
             raise HTTPException(400, "Invalid request: missing file parameter")
         return await answer(request, service.translate_file(wanted, file.filename, await file.read(), request.base_url))
 
@@ -137,7 +136,7 @@ def add_endpoints(app: FastAPI, service: "Service"):
 
     @app.get("/metrics")
     async def metrics(request: Request) -> Response:
-        check_key(key, dict(request.query_params), request)
+        check_key(key, dict(url_fields(request)), request)
         return Response(service.metrics.text(), media_type=service.metrics.content_type)
 
 

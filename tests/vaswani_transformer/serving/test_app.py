@@ -2,6 +2,7 @@
 
 import json
 import time
+from urllib.parse import quote, unquote_to_bytes
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +35,42 @@ def test_forms_and_addresses_say_the_same_as_json(client):
     assert client.post("/translate", params=fields).json() == {"translatedText": TURNED}
     assert client.post("/translate", data=fields | {"q": ["a b", "c d"]}).json() == {"translatedText": ["b a", "d c"]}
     assert client.post("/translate", files={"x": b""}, data=fields).json() == {"translatedText": TURNED}
+
+
+URLENCODED = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    "q", ["Das Mädchen ist müde.", "Das+M%C3%A4dchen+ist+m%C3%BCde.", "Das Mädchen+ist m%C3%BCde."]
+)
+def test_forms_are_utf8_percent_encoded_or_not(client, q):
+    body = f"q={q}&source=de&target=en".encode()
+    answer = client.post("/translate", content=body, headers=URLENCODED)
+    assert answer.json() == {"translatedText": "müde. ist Mädchen Das"}
+
+
+@pytest.mark.parametrize("q", [b"M\xe4dchen", b"M%E4dchen", b"\xc3"])
+def test_forms_in_another_encoding_are_refused(client, q):
+    answer = client.post("/translate", content=b"source=de&target=en&q=" + q, headers=URLENCODED)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+    answer = client.post(f"/translate?source=de&target=en&q={quote(unquote_to_bytes(q))}")
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+    lines = [b"--x", b'Content-Disposition: form-data; name="q"', b"", unquote_to_bytes(q), b"--x--", b""]
+    multipart = {"content-type": "multipart/form-data; boundary=x"}
+    answer = client.post("/translate?source=de&target=en", content=b"\r\n".join(lines), headers=multipart)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+
+
+def test_a_form_of_too_many_fields_is_refused(client):
+    answer = client.post("/translate", content=b"q=a&" * 1001, headers=URLENCODED)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form has more than 1000 fields."})
+
+
+def test_null_and_unknown_fields_are_ignored(client):
+    nothing = dict.fromkeys(["api_key", "format", "alternatives", "unknown"])
+    assert translate(client, **nothing, other=[1]) == {"translatedText": TURNED}
+    answer = translate(client, source=None)
+    assert answer["translatedText"] == TURNED and answer["detectedLanguage"]["language"] == "en"
 
 
 def test_several_texts_have_several_answers(client, worker):
@@ -197,7 +234,8 @@ def test_documents_that_cannot_be_translated_are_refused(client, serving):
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"q": None}, "Invalid request: q: "),
+        ({"q": None}, "Invalid request: missing q parameter"),
+        ({"q": 3}, "Invalid request: q: "),
         ({"target": "es"}, "es is not supported; this server has "),
         ({"source": "de", "target": "fr"}, "de-fr is not supported; this server translates de-en, en-de, en-fr."),
         ({"format": "pdf"}, "Invalid request: format: "),
