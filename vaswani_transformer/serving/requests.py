@@ -41,6 +41,10 @@ class TranslateRequest(Keyed):
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Number of further translations.")
 
+    @property
+    def texts(self) -> list[str]:
+        return [self.q] if isinstance(self.q, str) else self.q
+
 
 class DetectRequest(Keyed):
     q: Text = Field(description="A text.")

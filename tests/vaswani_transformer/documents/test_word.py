@@ -217,7 +217,7 @@ def test_characters_that_xml_forbids_are_left_out():
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.documents.word.MAX_BYTES", 1000)
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_UNPACKED_BYTES", 1000)
     with pytest.raises(DocumentError, match="a.docx: The file unpacks to .* bytes; the limit is 1,000."):
         translate_content(docx(), "a.docx", reversing())
 
