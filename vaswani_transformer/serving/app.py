@@ -109,7 +109,6 @@ def create_app(
         description='Translations with LibreTranslate\'s API. Errors are `{"error": ...}`.',
         redoc_url=None,
         lifespan=lifespan,
-        root_path=settings.root_path,
     )
     add_endpoints(app, service)
     add_page(app)

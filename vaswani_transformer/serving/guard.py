@@ -69,7 +69,7 @@ class Guard:
             return
         start, status = time.perf_counter(), DISCONNECTED
         path = scope["path"].removeprefix(self.root_path)
-        scope["path"] = self.root_path + path  # a proxy may have removed it
+        scope["path"], scope["root_path"] = self.root_path + path, self.root_path  # a proxy may have removed it
         limit = self.max_bytes(path)
 
         async def send_with_headers(message: Message):

@@ -1,6 +1,7 @@
 """What the server answers: LibreTranslate's API, and what is refused."""
 
 import json
+import re
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer.documents import SUFFIXES
+from vaswani_transformer.serving.queue import Overdue, WorkerLost
+from vaswani_transformer.serving.rates import RateLimit
 
 
 ENGLISH = "The old man reads a long book in the park."
@@ -175,6 +178,110 @@ def test_the_page_and_the_page_of_the_api_load_nothing_from_elsewhere(client):
     )
 
 
+def test_methods_and_paths_have_libretranslates_statuses(client):
+    for path, methods in {"/translate": ["GET"], "/absent": [], "/health": ["POST"], "/main.js": ["POST"]}.items():
+        for method in ("GET", "POST"):
+            answer = client.request(method, path)
+            expected = 405 if method in methods else 404 if path == "/absent" else answer.status_code
+            assert answer.status_code == expected and (answer.status_code < 400 or list(answer.json()) == ["error"])
+    answer = client.post("/suggest", data={"q": "a", "s": "b", "source": "en", "target": "de"})
+    assert (answer.status_code, answer.json()) == (403, {"error": "Suggestions are disabled on this server."})
+
+
+def test_languages_without_a_model_are_translated_through_english(client, worker):
+    answer = translate(client, q=["a b", "an odd one"], source="de", target="fr", alternatives=1)
+    assert answer["translatedText"] == ["a b", "an odd one"] and answer["alternatives"] == [["1 a b"], ["1 an odd one"]]
+    assert answer["warnings"] == ["it is odd"] * 2  # of both steps
+    assert worker.batches == [("en", ["a b", "an odd one"]), ("fr", ["b a", "one odd an"])]
+    assert [settings.get("num_return_sequences") for settings in worker.settings] == [None, 2]
+    address = send(client, "a.txt", b"a b", source="de", target="fr")["translatedFileUrl"]
+    assert client.get(address).text == "a b"
+
+
+def test_an_error_in_the_first_step_is_the_error(client):
+    assert "secret" not in translate(client, 500, q="break", source="de", target="fr")["error"]
+
+
+def test_lost_and_late_work_has_statuses(client, worker, monkeypatch):
+    for error, status in ((WorkerLost("It was killed."), 503), (Overdue("It took too long."), 504)):
+
+        def fail(*arguments, error=error):
+            raise error
+
+        monkeypatch.setattr(worker, "translate", fail)
+        assert translate(client, status) == {"error": str(error)}
+
+
+def test_the_log_names_no_text(client, caplog):
+    caplog.set_level("INFO", "vaswani.requests")
+    translate(client, q="A secret.", source="en")
+    send(client, "secret.txt", b"secret", source="en")
+    client.get("/secret?q=secret")
+    lines = [record.getMessage() for record in caplog.records if record.name == "vaswani.requests"]
+    assert [re.sub(r"[\d.]+ s", "0 s", line) for line in lines] == [
+        "POST /translate 200 0 s 9 characters",
+        "POST /translate_file 200 0 s 0 characters",
+        "GET other 404 0 s 0 characters",
+    ]
+
+
+def test_one_address_may_send_so_many_requests_in_a_minute(serving):
+    with serving(requests_per_minute=2) as client:
+        translate(client)
+        translate(client)
+        answer = client.post("/translate", json={"q": "a"})
+        assert answer.status_code == 429 and "2 requests a minute" in answer.json()["error"]
+        assert 0 < int(answer.headers["retry-after"]) <= 30
+        assert client.get("/health").status_code == 200
+
+
+def test_permissions_come_back_with_time(monkeypatch):
+    now = 0.0
+    limit = RateLimit(6, lambda: now)
+    assert [limit.seconds_to_wait("a") for _ in range(7)] == [0] * 6 + [10]
+    assert limit.seconds_to_wait("b") == 0
+    now = 5.0
+    assert limit.seconds_to_wait("a") == 5
+    now = 10.0
+    assert [limit.seconds_to_wait("a") for _ in range(2)] == [0, 10]
+    monkeypatch.setattr("vaswani_transformer.serving.rates.MAX_CLIENTS", 2)
+    assert limit.seconds_to_wait("c") == 0 and limit.buckets.keys() == {"a", "c"}
+
+
+def test_links_start_with_the_public_address(serving):
+    fields = {"target": "de", "source": "en"}
+    for origins, host, start in (
+        ((), "127.0.0.1:5000", "http://127.0.0.1:5000/"),
+        (("*",), "127.0.0.1:5000", "http://127.0.0.1:5000/"),
+        (("https://a.example", "https://b.example"), "127.0.0.1:5000", "https://a.example/"),
+        (("https://a.example", "https://b.example"), "b.example", "https://b.example/"),
+        (("https://a.example:8443/some/path/",), "a.example:8443", "https://a.example:8443/some/path/"),
+    ):
+        with serving(origins=origins) as client:
+            files = {"file": ("a.txt", b"a b")}
+            answer = client.post("/translate_file", files=files, data=fields, headers={"host": host})
+            assert answer.json()["translatedFileUrl"].startswith(f"{start}download_file/")
+
+
+def test_a_server_can_have_a_path(serving):
+    fields = {"q": "a b", "source": "en", "target": "de"}
+    with serving(origins=("https://a.example/some/path/",)) as client:
+        for prefix in ("", "/some/path"):  # as proxies remove it, or not
+            headers = {"host": "a.example", "origin": "https://a.example"}
+            answer = client.post(f"{prefix}/translate", json=fields, headers=headers)
+            assert answer.json() == {"translatedText": "b a"}
+            assert "<title>" in client.get(f"{prefix}/").text
+            assert "/some/path/static-offline-docs/" in client.get(f"{prefix}/docs").text
+            assert client.get(f"{prefix}/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+
+
+def test_no_website_may_frame_a_page(client):
+    for path in ("/", "/docs"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    assert "script-src" not in client.get("/").headers["content-security-policy"]
+
+
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +323,13 @@ def test_names_of_documents_lead_nowhere_else(client, name):
         assert answer.status_code == 400 and "unsupported document format" in answer.json()["error"]
     assert client.get("/download_file/../x").status_code == 404
     assert client.get("/download_file/%2e%2e/passwd").status_code == 404
+
+
+def test_files_in_the_target_language_are_files_too(client):
+    for name in ("a.exe", "a.svg", f"a.{'x' * 300}", "a"):
+        assert "unsupported document format" in send(client, name, b"<svg/>", 400, source="de")["error"]
+    page = client.get(send(client, "a.html", b"<p>a b</p>", source="de")["translatedFileUrl"])
+    assert page.text == "<p>a b</p>" and page.headers["content-type"] == "application/octet-stream"
 
 
 def test_documents_that_cannot_be_translated_are_refused(client, serving):
