@@ -1,6 +1,9 @@
 """Connections: how large and how slow their headers may be, how many there may be, and how they end with the server."""
 
+import json
+import shutil
 import socket
+import subprocess
 import threading
 from contextlib import contextmanager
 
@@ -46,6 +49,17 @@ def connect(address, sent: bytes = b"") -> socket.socket:
 
 def read_all(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize("option", ["-d", "--data-urlencode", "-F"])
+def test_curl_sends_forms_in_utf8(running, option):
+    fields = [argument for field in ("q=Das Mädchen", "source=de", "target=en") for argument in (option, field)]
+    with running() as (_, (host, port)):
+        command = ["curl", "--silent", *fields, f"http://{host}:{port}/translate"]
+        assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout) == {
+            "translatedText": "Mädchen Das"
+        }
 
 
 def test_slow_and_silent_connections_do_not_keep_the_server_from_ending(running):
