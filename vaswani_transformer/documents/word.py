@@ -11,6 +11,7 @@ from docx.oxml.ns import qn
 from lxml import etree
 
 from .inline import Element, Node, Object
+from .limits import check_archive
 from .translator import DocumentError, DocumentTranslator
 
 
@@ -20,7 +21,6 @@ PROPERTIES = {qn("w:pPr"), qn("w:rPr")}
 DROPPED = {qn("w:proofErr"), qn("w:lastRenderedPageBreak")}  # Word writes them itself when it opens the document
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 PARTS = "header", "footer", "footnotes", "endnotes"  # the parts with texts besides the main document
-MAX_BYTES = 2**28  # of the unpacked file
 LINE_ENDS = {BREAK: "\v", TAB: "\x1c"}  # the pipeline ends a line of text at these characters
 
 
@@ -32,9 +32,7 @@ def translate(content: bytes, translator: DocumentTranslator) -> bytes:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(part.file_size for part in archive.infolist())
-        if size > MAX_BYTES:
-            raise DocumentError(f"The file unpacks to {size:,} bytes; the limit is {MAX_BYTES:,}.")
+            check_archive(archive)
         document = Document(io.BytesIO(content))
         parts = {part: root for part in document.part.package.iter_parts() if (root := root_of(part)) is not None}
     except DocumentError:

@@ -23,6 +23,20 @@ def address(host: str, listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
+def split_origin(url: str) -> tuple[str, str]:
+    """Splits "https://example.org/translate/" into its origin and its path, "https://example.org" and "/translate".
+
+    Raises:
+        ValueError: it is not an http or https URL, or has more than a host, a port and a path.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ValueError(f"Not a website's address: {url}. Write it as https://translate.example.org")
+    port = f":{parts.port}" if parts.port and parts.port != {"http": 80, "https": 443}[parts.scheme] else ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/")
+
+
 def host_name(header: str) -> str:
     """Returns the name in a Host header, without its port; "" if the header is invalid."""
     try:

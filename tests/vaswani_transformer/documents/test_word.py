@@ -217,9 +217,19 @@ def test_characters_that_xml_forbids_are_left_out():
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.documents.word.MAX_BYTES", 1000)
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_UNPACKED_BYTES", 1000)
     with pytest.raises(DocumentError, match="a.docx: The file unpacks to .* bytes; the limit is 1,000."):
         translate_content(docx(), "a.docx", reversing())
+
+
+def test_a_part_that_unpacks_to_many_times_its_size_is_refused(monkeypatch):
+    bomb = paragraph_of("<w:r/>" * 300_000)
+    with pytest.raises(DocumentError, match="a.docx: word/document.xml in the file unpacks to more than 200 times"):
+        translate_content(bomb, "a.docx", reversing())
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_RATIO", 10**9)
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_TAGS", 300_000)
+    with pytest.raises(DocumentError, match="a.docx: The file has more than 300,000 XML tags, which is the limit."):
+        translate_content(bomb, "a.docx", reversing())
 
 
 def test_another_kind_of_zip_is_refused():
