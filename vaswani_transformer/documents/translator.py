@@ -1,5 +1,6 @@
 """The translator that all formats share: lists of nodes in, their translations out."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,6 +9,7 @@ from ..model.spans_vaswani import Span, shortened, words
 from .inline import Node, flatten, has_markup, text_of, transfer_markup
 
 
+HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 INSTALL = 'pip install "vaswani-transformer[documents]"'
 
 
@@ -55,8 +57,16 @@ class DocumentTranslator:
         return self.with_warnings(segments)[0]
 
     def with_warnings(self, segments: Sequence[Sequence[Node]]) -> tuple[list[list[Node]], list[list[str]]]:
-        """Translate each segment, and return the translations and the warnings about each."""
+        """Translate each segment, and return the translations and the warnings about each.
+
+        Raises:
+            DocumentError: A text contains half a surrogate pair, which JSON and YAML can express.
+        """
         lines = [flatten(nodes) for nodes in segments]
+        for line in lines:
+            if half := HALF.search(line.text):
+                text = shortened(line.text.replace(half[0], "\N{REPLACEMENT CHARACTER}"))
+                raise DocumentError(f"Half a character (\\u{ord(half[0]):04x}) in the text {text!r}. Correct it first.")
         translated: list[list[Node]] = [[] for _ in segments]
         warnings: list[list[str]] = [[] for _ in segments]
         # Two calls, because alignments take time that segments without markup need not spend.
