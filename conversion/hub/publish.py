@@ -64,13 +64,15 @@ def push(
         A sentence about the result.
 
     Raises:
-        ConversionError: the upload failed; the repository is unchanged.
+        ConversionError: the upload failed, or the Hub did not confirm it; the message says whether the repository has
+            changed.
     """
     if not get_token():
         raise ConversionError(f"No token for the Hub: {LOG_IN}.")
     logging.set_verbosity_error()
     get_session().timeout = timeout  # by default, requests wait without limit
     api = HfApi(library_name="vaswani-transformer", library_version=__version__)
+    outcome = f"{repo_id} is unchanged"
     try:
         if not create_pr:
             api.create_repo(repo_id, private=private or None, exist_ok=True)
@@ -83,17 +85,21 @@ def push(
         additions = [CommitOperationAdd(name, path) for name, path in files.items()]
         present = {sibling.rfilename for sibling in before.siblings or ()}
         old = [name for name in sorted(present - files.keys()) if is_weights(name)]
-        commit = api.create_commit(
-            repo_id,
-            [*additions, *map(CommitOperationDelete, old)],
-            commit_message=f"Publish with vaswani-transformer {__version__}",
-            revision=revision,
-            create_pr=create_pr,
-        )
+        try:
+            commit = api.create_commit(
+                repo_id,
+                [*additions, *map(CommitOperationDelete, old)],
+                commit_message=f"Publish with vaswani-transformer {__version__}",
+                revision=revision,
+                create_pr=create_pr,
+            )
+        except Exception:
+            outcome = outcome_of_failure(api, repo_id, revision, create_pr, before.sha)
+            raise
     except ConversionError:
         raise
     except Exception as error:  # of huggingface_hub, its HTTP client, and the Hub's check of the card
-        raise ConversionError(explain(error, repo_id, timeout)) from error
+        raise ConversionError(explain(error, repo_id, outcome, timeout)) from error
     if commit.oid == before.sha:
         return f"No changes: {repo_id} already contains these files (commit {commit.oid[:7]})."
     if create_pr:
@@ -101,15 +107,29 @@ def push(
     return f"Published: {api.endpoint}/{repo_id} (commit {commit.oid[:7]})."
 
 
-def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
-    """Explains an error of the Hub and says what to do, in one line."""
+def outcome_of_failure(api: HfApi, repo_id: str, revision: str | None, create_pr: bool, before: str | None) -> str:
+    """Asks the Hub whether a commit arrived whose answer did not, and returns a clause about it.
+
+    `before` is the commit before it.
+    """
+    if create_pr:
+        return f"{repo_id} may have a new pull request: see {api.endpoint}/{repo_id}/discussions"
+    try:
+        now = api.model_info(repo_id, revision=revision).sha
+    except Exception:  # as above
+        return f"{repo_id} may have changed: see {api.endpoint}/{repo_id}"
+    return f"{repo_id} is unchanged so far" if now == before or not now else f"{repo_id} has a new commit, {now[:7]}"
+
+
+def explain(error: Exception, repo_id: str, outcome: str, timeout: float = TIMEOUT) -> str:
+    """Explains an error of the Hub, with the `outcome` for the repository, and says what to do, in one line."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, OfflineModeIsEnabled):
         return "Publishing needs the Hub, but HF_HUB_OFFLINE is set. Unset it."
     if "Timeout" in type(error).__name__:  # by name, because huggingface_hub has changed its HTTP client before
         return (
-            f"The Hub did not respond within {timeout:g} seconds; {repo_id} is unchanged. Check your connection, or "
-            "wait longer with --timeout SECONDS."
+            f"The Hub did not respond within {timeout:g} seconds; {outcome}. Check your connection and rerun the "
+            "command, or wait longer with --timeout SECONDS."
         )
     if status == 401:
         return f"The Hub rejected the token (401): it is invalid or has expired; {LOG_IN}."
@@ -121,8 +141,8 @@ def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
         return f"Revision not found in {repo_id}."
     reason = " ".join(str(error).split()) or type(error).__name__
     return (
-        f"The upload to {repo_id} failed, and the repository is unchanged: {reason.rstrip('.')}. Rerun the command; "
-        "large files that were uploaded completely are skipped."
+        f"The upload failed: {reason.rstrip('.')}; {outcome}. Rerun the command; files that were uploaded completely "
+        "are skipped."
     )
 
 
