@@ -4,6 +4,9 @@ vaswani publish FOLDER user/name           # prepare the repository in a local f
 vaswani publish FOLDER user/name --push    # upload it in one commit
 """
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +50,12 @@ def check_repo_id(repo_id: str):
         ) from None
 
 
+def check_token():
+    """Raises ConversionError without a token for the Hub."""
+    if not get_token():
+        raise ConversionError(f"No token for the Hub: {LOG_IN}.")
+
+
 def push(
     folder: Path,
     repo_id: str,
@@ -67,8 +76,7 @@ def push(
         ConversionError: the upload failed, or the Hub did not confirm it; the message says whether the repository has
             changed.
     """
-    if not get_token():
-        raise ConversionError(f"No token for the Hub: {LOG_IN}.")
+    check_token()
     logging.set_verbosity_error()
     get_session().timeout = timeout  # by default, requests wait without limit
     api = HfApi(library_name="vaswani-transformer", library_version=__version__)
@@ -158,8 +166,20 @@ def publish(
     staging: Annotated[
         Path | None,
         typer.Option(
-            "--stage", metavar="DIR", help="Prepare the repository in this folder. [dim]\\[default: NAME-staged][/]"
+            "--stage",
+            metavar="DIR",
+            help="Prepare the repository in this folder, and keep it. Its name must end in "
+            f"{STAGED} to be overwritten. [dim]\\[default: a temporary folder][/]",
         ),
+    ] = None,
+    languages: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--language", metavar="CODE", help="Language for the card, such as en: first the source, then the target."
+        ),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option("--licence", "--license", metavar="NAME", help="Licence for the card, such as mit.")
     ] = None,
     upload: Annotated[
         bool, typer.Option("--push", help="Upload it, with the token from `hf auth login` or HF_TOKEN.")
@@ -179,7 +199,8 @@ def publish(
 
     Prepare a checkpoint's folder as a repository and list its files; --push
     uploads it. The model card is the folder's README.md, which you can edit. If
-    it is missing, a card is generated from conversion.json.
+    it is missing, a card is generated from the record of `vaswani convert`,
+    `train` or `finetune`, or of transformers' Trainer.
 
     [dim]$[/] vaswani publish FOLDER user/name
     [dim]$[/] vaswani publish FOLDER user/name --push
@@ -191,12 +212,27 @@ def publish(
         path = Path(folder)
         if not path.is_dir():
             path = next((about.path for about in catalogue.included() if about.name == folder), path)
-        out = staging or Path(f"{repo_id.partition('/')[2]}{STAGED}")
-        notes = stage(path, repo_id, out)
-        show(out)
-        for note in notes:
-            print(note)
         if upload:
-            print(push(out, repo_id, private, revision, create_pr, timeout))
-        else:
-            print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}.")
+            check_token()
+        with staging_folder(staging) as out:
+            notes = stage(path, repo_id, out, languages or (), licence)
+            show(out, is_temporary=staging is None)
+            for note in notes:
+                print(note)
+            if upload:
+                print(push(out, repo_id, private, revision, create_pr, timeout))
+            else:
+                print(
+                    f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}, or --stage NAME{STAGED} to see "
+                    "the files."
+                )
+
+
+@contextmanager
+def staging_folder(folder: Path | None) -> Iterator[Path]:
+    """Yields `folder`, or by default a temporary one."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary, STAGED.strip("-"))

@@ -116,7 +116,7 @@ def on_hub(hub, repo: str, branch: str = "main") -> dict[str, bytes]:
 def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, push, copy, mode):
     hub.upload_mode, repo = mode, f"ada/{mode}"
     hub.objects.clear()
-    status, said = client(PUBLISH, "publish", copy, repo)
+    status, said = client(PUBLISH, "publish", copy, repo, "--stage", f"{mode}-staged")
     assert (status, hub.log) == (0, []), "a dry run sends nothing"
     assert "model.safetensors" in said and "LFS" in said and "nothing was uploaded" in said
     status, said = push(copy, repo)
@@ -137,6 +137,14 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     assert on_hub(hub, repo)["README.md"].endswith(b"\nMore.\n")
     assert len(hub.repos[repo]["commits"]) == 3
     assert len(hub.asked("PUT")) == (mode == "lfs")
+
+
+def test_without_a_folder_to_stage_in_nothing_stays(client, copy, push):
+    before = sorted(client.home.iterdir())
+    assert client(PUBLISH, "publish", copy, "ada/nothing")[0] == 0
+    assert push(copy, "ada/nothing", token="")[0] == 1
+    assert push(copy, "ada/nothing", "--stage", "nothing-staged", token="")[0] == 1
+    assert sorted(path for path in client.home.iterdir() if path not in before) == []
 
 
 def test_private_branch_and_pull_request(hub, push, copy):
