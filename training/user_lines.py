@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import sacrebleu
-
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import read_lines
@@ -62,6 +60,8 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     if line.kind == "no_final_punctuation":
         return not translation.rstrip().endswith((".", "!", "?")) and _has_similar_length(line.text, translation)
     if line.kind == "typo":
+        import sacrebleu
+
         return sacrebleu.sentence_chrf(translation, [corrected]).score >= 60
     sentences = len(re.findall(r"[.!?…]+(?=\s|$)", translation))
     return sentences >= int(line.required) and _has_similar_length(line.text, translation)

@@ -17,7 +17,7 @@ import typer
 from .. import catalogue
 from ..system.command_line import count, number, option_groups
 from ..system.console import errors_as_messages
-from ..system.files import atomic_file
+from ..system.files import atomic_file, check_regular
 from ..system.memory import return_unused_memory
 from . import models, options
 
@@ -25,7 +25,10 @@ from . import models, options
 PLAN, TRANSLATIONS = "plan.json", "translations.txt"
 MODEL_FILES = {".json", ".safetensors", ".bin", ".model", ".spm", ".txt"}  # those that translations can depend on
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="UTF-8 files to translate line by line.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="UTF-8 files to translate line by line."),
+]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt.")
 ]
@@ -188,12 +191,14 @@ class Corpus:
     """A folder with the plan of all shards and the finished ones.
 
     Raises:
-        ValueError: the folder holds another corpus or other settings, or a file is not UTF-8.
+        ValueError: the folder holds another corpus or other settings, or a file is not UTF-8 or not a regular file.
         OSError: a file cannot be read or written.
     """
 
     def __init__(self, folder: Path, files: Sequence[Path], lines: int, request: dict[str, Any]):
         self.folder = folder
+        for path in files:
+            check_regular(path)
         texts = {str(path.absolute()): digest(path) for path in files}
         record = {**request, "lines of a shard": lines, "texts": texts}
         file = folder / PLAN

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..model.spans_vaswani import Span, shortened, words
+from ..system.extras import missing_package
 from .inline import Node, flatten, has_markup, text_of, transfer_markup
 
 
 HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
-INSTALL = 'pip install "vaswani-transformer[documents]"'
 
 
 class DocumentError(ValueError):
@@ -18,7 +18,7 @@ class DocumentError(ValueError):
 
 
 def missing_library(suffix: str, error: ImportError) -> DocumentError:
-    return DocumentError(f"{suffix} files need the `documents` extra ({error.name} is missing): {INSTALL}")
+    return DocumentError(missing_package(f"The format {suffix}", error.name, "documents"))
 
 
 class TextPipeline(Protocol):

@@ -115,6 +115,18 @@ def write_json(path: str | Path, content: Any, indent: int | None = 2, sort_keys
         file.write_text(f"{text}\n", encoding="utf-8")
 
 
+def check_regular(path: str | Path):
+    """Checks that a file is a regular one, which can be read twice and has an end. A missing file passes.
+
+    Raises:
+        ValueError: it is a folder, a device or a pipe.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        raise ValueError(
+            f"{path} is not a regular file. If it is a pipe or a device, save its content to a file first."
+        )
+
+
 def check_writable(path: str | Path):
     """Checks that `path` can be written. Call it before long work whose result goes there.
 

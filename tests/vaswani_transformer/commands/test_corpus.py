@@ -89,6 +89,15 @@ def test_another_corpus_is_not_mixed_in(file, tmp_path):
         Corpus(tmp_path / "out", [file], 5, {"checkpoint": "a"})
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_refused(tmp_path, kind):
+    path = Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(path := tmp_path / "pipe")
+    with pytest.raises(ValueError, match=f"{path} is not a regular file"):
+        Corpus(tmp_path / "out", [path], 5, {})
+
+
 def test_a_checkpoint_that_was_trained_again_is_another_one(tmp_path):
     first = corpus.checkpoint_version(str(tiny_checkpoint()))
     copy = Path(shutil.copytree(tiny_checkpoint(), tmp_path / Path(tiny_checkpoint()).name))
@@ -157,13 +166,12 @@ def test_a_cluster_keeps_rays_own_addresses(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("absent", None, "absent"), ("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
+    [("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
     pytest.importorskip("ray")
     path = tmp_path / name
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     monkeypatch.setattr(corpus, "translate", None)  # nothing is begun
     with pytest.raises(SystemExit, match="1"):
         commands.app(["corpus", str(path), "--output", str(tmp_path / "out")])

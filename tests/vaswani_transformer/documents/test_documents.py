@@ -154,7 +154,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatc
     monkeypatch.setitem(sys.modules, library, None)
     if module:
         monkeypatch.delitem(sys.modules, f"vaswani_transformer.documents.{module}", raising=False)
-    message = rf'^{suffix} files need the `documents` extra \({library}.* is missing\): pip install "vaswani-tr'
+    message = rf"^The format {suffix} needs {library}.*, which is not installed: pip install .*documents"
     with pytest.raises(DocumentError, match=message):
         unchanged(suffix, EXAMPLES[suffix])
 
