@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import yaml
 
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 
 from .curve import read_log
@@ -189,7 +189,7 @@ def table(results: list[dict]) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")

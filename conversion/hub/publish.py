@@ -222,10 +222,8 @@ def publish(
             if upload:
                 print(push(out, repo_id, private, revision, create_pr, timeout))
             else:
-                print(
-                    f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}, or --stage NAME{STAGED} to see "
-                    "the files."
-                )
+                advice = "" if staging else f", or --stage NAME{STAGED} to keep the prepared files"
+                print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}{advice}.")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -184,6 +185,15 @@ def test_rooms_work_from_the_wheel(site_packages, tmp_path, verb, words):
     result = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert words in result.stdout
+
+
+def test_programs_of_the_wheel_name_themselves_as_a_user_calls_them(site_packages, tmp_path):
+    program = [sys.executable, "-m", "vaswani_transformer.training.average", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(site_packages)}
+    result = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("python -m vaswani_transformer.training.average") > 1
+    assert "python -m training" not in result.stdout
 
 
 # What comes from others ----------------------------------------------------------------------------------------------
