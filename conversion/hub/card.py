@@ -75,7 +75,7 @@ def read_scores(folder: Path) -> list[dict]:
         return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
     except (KeyError, TypeError, AttributeError) as error:
         raise ConversionError(
-            f"{file} does not contain scores in the format of `python -m training.evaluate`: {error!r}."
+            f"{file} does not contain scores in the format of `vaswani evaluate`: {error!r}."
         ) from None
 
 

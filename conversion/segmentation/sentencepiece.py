@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from vaswani_transformer.system.extras import missing_package
+
 from ..files.folders import regular
 from ..options import ConversionError
 from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
@@ -64,8 +66,8 @@ class Pieces:
     def from_file(cls, path: Path) -> "Pieces":
         try:
             from sentencepiece import sentencepiece_model_pb2
-        except ImportError:
-            raise ConversionError(f"Reading {path} requires two packages: pip install sentencepiece protobuf") from None
+        except ImportError as error:
+            raise ConversionError(missing_package(f"Reading {path}", error.name, "convert")) from None
         proto = sentencepiece_model_pb2.ModelProto()
         content = regular(path).read_bytes()
         try:

@@ -68,8 +68,10 @@ def translate(
     document = documents.document_in(text, input, output)
     if document:
         documents.check_arguments(document, output, results, splitting, processes)
-    elif key:
-        raise typer.BadParameter("Keys work only with JSON and YAML files.", param_hint="--key")
+    else:
+        documents.check_line_output(output)
+        if key:
+            raise typer.BadParameter("Keys work only with JSON and YAML files.", param_hint="--key")
     if processes > 1:
         threads = check_processes(processes, input, threads)
     settings = splitting.settings() | search.settings()
@@ -157,7 +159,7 @@ def write_translations(
     """Writes the translations of lists of lines, each list as soon as it is ready."""
     written = 0
     bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
-    with open_output(output) as target, progress_bar(total, bar_shown) as progress:
+    with open_output(output, input) as target, progress_bar(total, bar_shown) as progress:
         try:
             for window in translator.translate(map(limit.apply, lines) if limit else lines, progress):
                 for number, records in enumerate(window, written + 1):

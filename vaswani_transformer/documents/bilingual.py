@@ -5,6 +5,7 @@ Only entries without a translation are translated. An entry with a warning is ma
 
 import copy
 import io
+import string
 from typing import Any
 
 from .inline import Element, Node, Object
@@ -36,6 +37,8 @@ def translate(content: bytes, suffix: str, translator: DocumentTranslator) -> by
         DocumentError: The file is damaged or in another format, or has no texts.
     """
     store = open_store(content, suffix)
+    if suffix == ".po":
+        check_charset(store.encoding)
     try:
         if suffix == ".tmx":
             store.settargetlanguage(translator.target_language)
@@ -77,6 +80,20 @@ def open_store(content: bytes, suffix: str) -> Any:
         return factory.getobject(stream)
     except Exception as error:
         raise unreadable(error) from error
+
+
+def check_charset(charset: str):
+    """Check that a gettext file can be written in the charset of its header, before anything is translated.
+
+    Raises:
+        DocumentError: It cannot: gettext needs a charset that extends ASCII.
+    """
+    try:
+        if string.printable.encode(charset) == string.printable.encode("ascii"):
+            return
+    except (LookupError, UnicodeError):
+        pass
+    raise DocumentError(f"The charset {charset!r} in the header is not one for gettext. Convert the file to UTF-8.")
 
 
 def unreadable(error: Exception) -> DocumentError:

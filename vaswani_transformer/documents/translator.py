@@ -1,14 +1,16 @@
 """The translator that all formats share: lists of nodes in, their translations out."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..model.spans_vaswani import Span, shortened, words
+from ..system.extras import missing_package
 from .inline import Node, flatten, has_markup, text_of, transfer_markup
 
 
-INSTALL = 'pip install "vaswani-transformer[documents]"'
+HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
 class DocumentError(ValueError):
@@ -16,7 +18,7 @@ class DocumentError(ValueError):
 
 
 def missing_library(suffix: str, error: ImportError) -> DocumentError:
-    return DocumentError(f"{suffix} files need the `documents` extra ({error.name} is missing): {INSTALL}")
+    return DocumentError(missing_package(f"The format {suffix}", error.name, "documents"))
 
 
 class TextPipeline(Protocol):
@@ -55,8 +57,16 @@ class DocumentTranslator:
         return self.with_warnings(segments)[0]
 
     def with_warnings(self, segments: Sequence[Sequence[Node]]) -> tuple[list[list[Node]], list[list[str]]]:
-        """Translate each segment, and return the translations and the warnings about each."""
+        """Translate each segment, and return the translations and the warnings about each.
+
+        Raises:
+            DocumentError: A text contains half a surrogate pair, which JSON and YAML can express.
+        """
         lines = [flatten(nodes) for nodes in segments]
+        for line in lines:
+            if half := HALF.search(line.text):
+                text = shortened(line.text.replace(half[0], "\N{REPLACEMENT CHARACTER}"))
+                raise DocumentError(f"Half a character (\\u{ord(half[0]):04x}) in the text {text!r}. Correct it first.")
         translated: list[list[Node]] = [[] for _ in segments]
         warnings: list[list[str]] = [[] for _ in segments]
         # Two calls, because alignments take time that segments without markup need not spend.

@@ -71,7 +71,9 @@ class Shortlist:
         tensors = {"tokens": self.tokens.to(dtype), "always": self.always.to(dtype)}
         path = Path(folder, FILE)
         partial = path.with_suffix(".partial")
-        partial.write_bytes(save(tensors))
+        partial.unlink(missing_ok=True)
+        with partial.open("xb") as file:  # not "w", which would follow a link of this name
+            file.write(save(tensors))
         partial.replace(path)
 
     def check(self, vocab_size: int, target_vocab_size: int):

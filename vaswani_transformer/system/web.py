@@ -1,5 +1,6 @@
 """Shared parts of the servers: the socket that they listen on, and checks of the Host header."""
 
+import errno
 import ipaddress
 import socket
 from urllib.parse import urlsplit
@@ -14,7 +15,9 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another --port.") from error
+        is_address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        option = "--host, an address of this computer" if is_address else "--port"
+        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another {option}.") from error
 
 
 def address(host: str, listener: socket.socket) -> str:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from lxml import etree
 from translate.storage.pypo import pofile
 
+from vaswani_transformer.documents import DocumentError, translate_content
+
 
 EXAMPLES = {path.suffix: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("examples/*")}
 HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -198,3 +200,40 @@ def test_external_entities_are_not_read(tmp_path, suffix):
     content = content.replace("</source>", "&y;</source>").replace("</seg>", "&y;</seg>")
     assert "&y;" in content
     assert "from another file" not in unchanged(suffix, content)
+
+
+# Encodings -----------------------------------------------------------------------------------------------------------
+
+
+ENTRY = 'msgid "Good morning."\nmsgstr ""\n'
+
+
+@pytest.mark.parametrize("charset", ["rot13", "idna", "hex", "undefined", "unicode_escape", "utf-16", "utf-7"])
+def test_a_charset_that_cannot_be_written_is_reported_before_the_translation(charset):
+    content = HEADER.replace("UTF-8", charset) + ENTRY
+    translator = identity("de")
+    try:
+        result = translate_content(content.encode(), "a.po", translator)
+    except DocumentError as error:
+        assert translator.pipeline.seen == [] and str(error).startswith("a.po: ")
+    else:
+        assert pofile.parsestring(result).units[-1].target == "Good morning."
+
+
+def test_the_charset_of_a_template(charset="CHARSET"):
+    result = translate_content((HEADER.replace("UTF-8", charset) + ENTRY).encode(), "a.pot", identity("de"))
+    assert pofile.parsestring(result).units[-1].target == "Good morning."
+
+
+@pytest.mark.parametrize("charset", ["ascii", "latin-1", "koi8-r"])
+def test_a_charset_without_the_translations_letters(charset):
+    """The file is refused, or it becomes UTF-8 and says so."""
+    content = HEADER.replace("UTF-8", charset) + ENTRY
+    translator = identity("de")
+    translator.pipeline.record = lambda text: {"translation_text": "Dobrý deň, 日本", "alignments": []}
+    try:
+        result = translate_content(content.encode(), "a.po", translator)
+    except DocumentError as error:
+        assert str(error).startswith("a.po: The charset") and "UTF-8" in str(error)
+    else:
+        assert pofile.parsestring(result).units[-1].target == "Dobrý deň, 日本"
