@@ -5,9 +5,11 @@ Hub, and they report failed checks, not the numbers and items that a retry must 
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import takewhile
 
 from .numbers_vaswani import (
     LANGUAGES,
@@ -61,6 +63,34 @@ CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|liv
 UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%])")
 MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words, in languages whose words are not known
 Languages = tuple[str | None, str | None]  # codes of the source's and the translation's language; None if unknown
+TITLES = (
+    "Mr Mrs Ms Miss Dr Prof Professor Herr Herrn Frau Fräulein Familie M(?=\\.) Mme Mlle Monsieur Madame Mademoiselle"
+).split()
+# Common first names that are not ordinary words in English, German or French.
+FIRST_NAMES = (
+    "Adam Alan Albert Alexander Alice Amanda Amy Andrea Andreas Andrew Angela Anja Anna Anne Anthony Antoine"
+    " Aurélie Barbara Ben Benjamin Bernd Betty Birgit Bob Brian Brigitte Camille Carlos Carol Caroline Catherine"
+    " Céline Charles Charlie Charlotte Chloé Christian Christine Christopher Clara Claude Claudia Daniel David"
+    " Dennis Diana Dieter Donald Edward Elias Elisabeth Elizabeth Ellen Emil Emily Emma Eric Erik Eva Élodie Éric"
+    " Felix Finn Florian François Françoise Fred Friedrich Fritz Gary Georg George Gérard Greta Günter Hannah Hans"
+    " Harry Heidi Heike Heinz Helen Helga Henry Hélène Hugo Inès Ingrid Isabelle Jacob Jacques James Jane Janet"
+    " Jason Jean Jeff Jennifer Jens Jessica Jim Joe Johanna John Jonas Jonathan Joseph Judy Julia Julie Julien"
+    " Juliette Justin Jürgen Karen Karl Kate Katharina Kathleen Kathy Ken Kevin Klaus Larry Laura Laurent Lena"
+    " Leon Leonie Léa Linda Lisa Louis Louise Lucas Lucy Lukas Maike Manon Marco Margaret Maria Marie Markus"
+    " Martin Martina Mary Mathieu Matthew Matthias Max Melissa Mia Michael Michel Michelle Mike Monika Moritz"
+    " Nancy Nathalie Nicholas Nick Nicolas Nicole Nina Noah Oliver Olivia Olivier Patricia Patrick Paul Pauline"
+    " Peter Petra Philip Philipp Philippe Rachel Rebecca Renate Richard Robert Roger Ronald Ryan Sabine Sally Sam"
+    " Samuel Sandra Sarah Sebastian Sharon Simon Sophia Sophie Stefan Stephanie Stephen Steve Steven Susan Susanne"
+    " Sylvie Théo Thierry Thomas Tim Timothy Tobias Tom Tony Ursula Uwe Valérie Véronique Walter William Wolfgang"
+    " Yannick Yusuf"
+).split()
+NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
+NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+SURNAMES = rf"(?: {NAME})*"
+AFTER_TITLE = re.compile(rf"\b(?:{'|'.join(TITLES)})\.?[ \u00a0]({NAME}{SURNAMES})")
+AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
+# Words with letters that the language does not have are names.
+LETTERS = {"en": "", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ"}
 # A text may have 2.5 times as many characters as its translation, and 40 more, and the reverse.
 MAX_LENGTH_RATIO, LENGTH_MARGIN = 2.5, 40
 MAX_REPETITIONS = 3  # of the same words or letters in a row
@@ -93,6 +123,7 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
         *missing_items(source, translation),
         *(number.text for number in missing),
         *missing_measures(source, translation, languages),
+        *missing_names(source, translation, languages[0]),
     ]
     problems += [f"{text} is missing from the translation" for text in lost]
     problems += [f"{number.text} is not in the source" for number in extra]
@@ -196,6 +227,45 @@ def missing_items(source: str, translation: str) -> list[str]:
     """Return the items to keep that occur less often in the translation than in the source."""
     items = Counter(kept_items(source))
     return [item for item, count in items.items() if translation.count(item) < count]
+
+
+def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:
+    """Return the names in the source of which the translation has no word with the same first letters.
+
+    Only names that other languages keep are checked: after a title, common first names and the names after them, and
+    words with foreign letters. Other words with capitals may have to be translated: "Vienna", "Friday", "President".
+    """
+    beginnings = {beginning(word) for word in re.findall(r"[^\W\d_]+", translation)}
+    return [name for name in dict.fromkeys(names(source, language)) if beginning(name) not in beginnings]
+
+
+def names(text: str, language: str | None) -> Iterator[str]:
+    """Yield the names in a text; `language` is its code."""
+    text = outside_kept_items(text)
+    for match in AFTER_TITLE.finditer(text):
+        yield from capitalised(match[1])
+    for match in AFTER_FIRST_NAME.finditer(text):
+        # In German, a noun may follow: "dass Tom Hilfe braucht".
+        yield from capitalised(match[1] if language in ("en", "fr") else match[1].partition(" ")[0])
+    if language in LETTERS:
+        native = f"abcdefghijklmnopqrstuvwxyz-{LETTERS[language]}"
+        foreign = (word for word in re.findall(NAME, text) if not {*word.lower()} <= {*native})
+        yield from filter(looks_like_name, foreign)
+
+
+def capitalised(words: str) -> Iterator[str]:
+    """Yield the words up to the first one that does not look like a name."""
+    yield from takewhile(looks_like_name, words.split(" "))
+
+
+def looks_like_name(word: str) -> bool:
+    return word[0].isupper() and len(word) >= NAME_LETTERS and not word.isupper()
+
+
+def beginning(word: str) -> str:
+    """Return the first letters of a word in lower case and without accents: "mun" of "München"."""
+    letters = filter(str.isalpha, unicodedata.normalize("NFKD", word.casefold()))
+    return "".join(letters)[:NAME_LETTERS]
 
 
 def count_repetitions(text: str) -> int:

@@ -219,8 +219,8 @@ LANGUAGES = {
         scales="cent|cents mille|milles million|millions milliard|milliards billion|billions",
         joint="[- ](?:et[- ])?",
         hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 9=neuvième"
-        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz 30=trent 40=quarant 50=cinquant 60=soixant 100=siècle"
-        " 1000=milli",
+        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz 30=trent 40=quarant 50=cinquant 60=soixant"
+        " 100=siècle 1000=milli",
         ambiguous="neuf cents millions milliards billions",
         months="janv fév|fev mars avr mai juin juil août|aout sept oct nov déc|dec",
     ),

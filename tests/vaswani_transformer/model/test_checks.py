@@ -164,6 +164,29 @@ def test_units_must_remain(languages, source, translation, missing):
     ]
 
 
+@pytest.mark.parametrize(
+    "languages, source, translation, missing",
+    [
+        ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
+        ("de en", "Familie Schröder fährt in die Berge.", "The family goes to the mountains.", ["Schröder"]),
+        ("de en", "Herr Dr. Obermüller ist da.", "He is here.", ["Obermüller"]),
+        ("en fr", "Ask Mrs Ada Byron.", "Demandez à Ada.", ["Byron"]),
+        ("en de", "Lena Brandvold scored twice.", "Lena traf zweimal.", ["Brandvold"]),
+        ("en fr", "She met Özdemir.", "Elle l'a rencontré.", ["Özdemir"]),
+        ("fr en", "M. Dupont est parti.", "He has left.", ["Dupont"]),
+        (" ", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
+        ("en de", "On Friday the French President saw Vienna.", "Am Freitag sah der Präsident Wien.", []),
+        ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag, Lisas Mutter!", []),
+        ("en fr", "Mr Schröder is in Zürich.", "M. Schroeder est à Zurich.", []),
+        ("de en", "Ich weiß, dass Tom Hilfe braucht.", "I know that Tom needs help.", []),
+        ("fr en", "La taille M Chemise.", "The size of the shirt.", []),
+    ],
+)
+def test_names_must_remain(languages, source, translation, missing):
+    pair = tuple(languages.split()) or (None, None)
+    assert find_problems(source, translation, pair) == [f"{name} is missing from the translation" for name in missing]
+
+
 def test_items_to_keep():
     text = (
         "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
