@@ -87,7 +87,7 @@ FIRST_NAMES = (
 NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
-AFTER_TITLE = re.compile(rf"\b(?:{'|'.join(TITLES)})\.?[ \u00a0]({NAME}{SURNAMES})")
+AFTER_TITLE = re.compile(rf"\b(?:(?:{'|'.join(TITLES)})\.?[ \u00a0])+({NAME}{SURNAMES})")
 AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
 # Words with letters that the language does not have are names.
 LETTERS = {"en": "", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ"}
@@ -135,8 +135,8 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
 def required_forms(source: str, translation: str, languages: Languages = (None, None)) -> list[tuple[str, ...]]:
     """Return the texts that a better translation must contain, each as a tuple of accepted forms.
 
-    These are the numbers and measures that `translation` does not have, and the numbers, measures and word-like items
-    that it has, so that the better translation does not lose them.
+    These are the numbers, measures and names that `translation` does not have, and the numbers, measures and word-like
+    items that it has, so that the better translation does not lose them.
     """
     source_language, target_language = number_languages(languages)
     text = outside_kept_items(source)
@@ -152,6 +152,7 @@ def required_forms(source: str, translation: str, languages: Languages = (None, 
             required.append(tuple(dict.fromkeys((measure, *(form + unit for form in in_digits)))))
     written = [measures.get(number, number.text) for number in numbers if number.text[0].isdigit()]
     preserved = [item for item in (*kept_items(source), *written) if item in translation]
+    required += [(name,) for name in missing_names(source, translation, languages[0])]
     required += [(item,) for item in preserved if re.fullmatch(r"\w.*\w|\d", item)]
     return list(dict.fromkeys(required))
 
