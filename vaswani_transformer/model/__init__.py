@@ -40,6 +40,7 @@ Texts:
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
     checks_vaswani.py          signs that a translation is wrong
+    numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way
     forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which

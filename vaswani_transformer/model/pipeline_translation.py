@@ -104,7 +104,10 @@ class TranslationPipeline(SentencePipeline):
             Splits sentences with more tokens than this at a clause. By default the length of the longest sentence in
             the training data (`max_length` in about.json), or 1,024; at most what the model and its tokenizer take.
         source_language (`str`, *optional*):
-            The language whose rules find sentences, such as "en"; by default the one in about.json, or English.
+            The language whose rules find sentences and numbers, such as "en"; by default the one in about.json. Without
+            it, sentences are found as in English.
+        target_language (`str`, *optional*):
+            The language whose numbers are expected in translations, such as "de"; by default the one in about.json.
         glossary (`Glossary` or `dict[str, str | Iterable[str]]`, *optional*):
             Words that must be translated in a given way, or not at all.
         return_scores (`bool`, defaults to `False`):
@@ -153,6 +156,7 @@ class TranslationPipeline(SentencePipeline):
         split_sentences: bool = True,
         longest_sentence: int | None = None,
         source_language: str | None = None,
+        target_language: str | None = None,
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
         return_confidence: bool = False,
         min_confidence: float | None = None,
@@ -164,6 +168,7 @@ class TranslationPipeline(SentencePipeline):
             split_sentences=split_sentences,
             longest_sentence=longest_sentence,
             source_language=source_language,
+            target_language=target_language,
             glossary=glossary,
             return_confidence=return_confidence,
             min_confidence=min_confidence,
@@ -255,6 +260,7 @@ class TranslationPipeline(SentencePipeline):
             settings,
             longest_sentence=settings.longest_sentence or self._max_sentence_tokens(),
             source_language=settings.source_language or self.training_texts.source_language,
+            target_language=settings.target_language or self.training_texts.target_language,
             tries_again=has_default_search if settings.tries_again is None else settings.tries_again,
         )
         entries = {

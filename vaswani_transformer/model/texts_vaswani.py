@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .checks_vaswani import KEPT_ITEM, find_problems, missing_items, required_forms
+from .checks_vaswani import KEPT_ITEM, Languages, find_problems, missing_items, required_forms
 from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
@@ -40,6 +40,7 @@ class TextSettings:
     split_sentences: bool = True
     longest_sentence: int | None = None
     source_language: str | None = None
+    target_language: str | None = None
     glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None
     return_confidence: bool = False
     min_confidence: float | None = None
@@ -48,6 +49,10 @@ class TextSettings:
     def __post_init__(self):
         if not isinstance(self.glossary, Glossary | None):
             object.__setattr__(self, "glossary", Glossary(self.glossary))
+
+    @property
+    def languages(self) -> Languages:
+        return self.source_language, self.target_language
 
     @property
     def needs_confidence(self) -> bool:
@@ -107,11 +112,13 @@ class Sentence(NamedTuple):
     def model_input(self) -> str:
         return self.replaced.text
 
-    def problems_of(self, translation: Translation) -> list[str]:
+    def problems_of(self, translation: Translation, languages: Languages = (None, None)) -> list[str]:
         """Describe what looks wrong with a translation."""
         text = translation["translation_text"]
         missing = [forms[0] for forms in self.required if not any(form in text for form in forms)]
-        return find_problems(self.model_input, text) + [f"{term} is missing" for term in missing]
+        return find_problems(self.model_input, text, languages) + [
+            f"{term} is missing from the translation" for term in missing
+        ]
 
     def restore(self, translation: Translation) -> Translation | None:
         """Turn a translation of the model's input into one of the text: items return, and alignments are mapped.
@@ -242,7 +249,9 @@ class LongTexts:
         self, sentences: list[Sentence], results: list[list[Translation]], generate_kwargs: dict[str, Any]
     ) -> list[list[str]]:
         """Replace translations in `results` that look wrong by better ones, and return the problems that remain."""
-        problems = [sentence.problems_of(best) for sentence, (best, *_) in zip(sentences, results, strict=True)]
+        languages = self.settings.languages
+        pairs = zip(sentences, results, strict=True)
+        problems = [sentence.problems_of(best, languages) for sentence, (best, *_) in pairs]
         can_retry = self.settings.tries_again is not False
         attempts = (self.with_stand_ins, self.by_clauses, self.around_items) if can_retry else ()
         for attempt in attempts:
@@ -252,7 +261,7 @@ class LongTexts:
             candidates = attempt([sentences[i] for i in wrong], [results[i][0] for i in wrong], generate_kwargs)
             for i, translations in zip(wrong, candidates, strict=True):
                 for translation in translations:
-                    remaining = sentences[i].problems_of(translation)
+                    remaining = sentences[i].problems_of(translation, languages)
                     if len(remaining) < len(problems[i]):
                         results[i], problems[i] = [translation], remaining
         return problems
@@ -262,7 +271,10 @@ class LongTexts:
     ) -> list[list[Translation]]:
         """Return several translations of each sentence, with the items and numbers that the first one does not have."""
         pairs = zip(sentences, translations, strict=True)
-        replaced = [add_stand_ins(sentence, x["translation_text"], self.can_require) for sentence, x in pairs]
+        replaced = [
+            add_stand_ins(sentence, x["translation_text"], self.can_require, self.settings.languages)
+            for sentence, x in pairs
+        ]
         several = {"num_beams": RETRY_BEAMS, "num_return_sequences": RETRY_BEAMS}
         return self.translate_sentences(replaced, **{**generate_kwargs, **several})
 
@@ -289,7 +301,7 @@ class LongTexts:
         ]
 
 
-def add_stand_ins(sentence: Sentence, translation: str, can_require: bool) -> Sentence:
+def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:
     """Replace each item that the translation does not have by a letter, which the model copies.
 
     The next translation must contain these letters, and the numbers and words of `required_forms`.
@@ -301,7 +313,7 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool) -> Se
     stand_ins = dict(zip(letters, places, strict=False))
     terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
     items = [(place.span(), letter) for letter, place in stand_ins.items()]
-    required = [*required_forms(sentence.model_input, translation), *((letter,) for letter in stand_ins)]
+    required = [*required_forms(sentence.model_input, translation, languages), *((letter,) for letter in stand_ins)]
     return Sentence(
         sentence.text,
         Replaced(sentence.text, sorted(items + without_overlaps(terms, items))),
