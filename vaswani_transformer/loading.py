@@ -58,6 +58,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
     name, revision = split_revision(str(source))
     try:
         _check_generation_config(name, revision)
+        _check_weight_files(Path(name))
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
             name,
             revision=revision,
@@ -140,6 +141,32 @@ def _check_generation_config(name: str, revision: str | None):
         raise LoadingError(f"Cannot read the generation_config.json of {name}: {_reason(error)}") from error
     if not isinstance(settings, dict):
         raise LoadingError(f"The generation_config.json of {name} is not a JSON object.")
+
+
+def _check_weight_files(folder: Path):
+    """Checks that a folder has one set of weights; `from_pretrained` would prefer the single file, even if it is older.
+
+    Raises:
+        LoadingError: there is a single file and an index of shards; the message names both.
+    """
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file() and index.is_file() and any(folder.glob("model-*-of-*.safetensors")):
+        raise LoadingError(
+            f"{folder} has two sets of weights: {whole.name}, and the shards of {index.name}. Remove the older set."
+        )
+
+
+def _check_weight_files(folder: Path):
+    """Checks that a folder has one set of weights; `from_pretrained` would prefer the single file, even if it is older.
+
+    Raises:
+        LoadingError: there is a single file and an index of shards; the message names both.
+    """
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file() and index.is_file() and any(folder.glob("model-*-of-*.safetensors")):
+        raise LoadingError(
+            f"{folder} has two sets of weights: {whole.name}, and the shards of {index.name}. Remove the older set."
+        )
 
 
 def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
