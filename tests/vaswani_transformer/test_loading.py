@@ -102,9 +102,8 @@ def test_two_sets_of_weights(folder, tmp_path):
     load_model(folder).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
     for file in (tmp_path / "shards").glob("model*.safetensors*"):
         shutil.copy(file, folder)
-    with pytest.raises(
-        LoadingError, match=r"two sets of weights: model\.safetensors, .*model\.safetensors\.index\.json"
-    ):
+    both = r"two sets of weights: model\.safetensors, .*model\.safetensors\.index\.json"
+    with pytest.raises(LoadingError, match=both):
         load(folder)
 
 

@@ -71,8 +71,8 @@ class Int8Weight(nn.Module):
         dtype = fn(self.weight_scale.new_empty(0)).dtype
         if dtype != torch.float32:
             raise ValueError(
-                f"A model in int8 cannot be converted to {dtype}. Call `model.dequantize()` first, or load it with this "
-                "`dtype`."
+                f"A model in int8 cannot be converted to {dtype}. Call `model.dequantize()` first, or load it with "
+                "this `dtype`."
             )
         return super()._apply(fn, *args, **kwargs)
 

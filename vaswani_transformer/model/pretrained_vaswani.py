@@ -107,7 +107,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """Save the model, as `PreTrainedModel.save_pretrained` does, with three additions.
 
         `AutoModel` can load the folder, too. Embeddings are stored as the configuration shares them, even if it changed
-        after the model was built. Weights of an earlier save, in one file or in shards, do not stay beside the new ones.
+        after the model was built. Weights of an earlier save, in one file or in shards, are removed.
         """
         if self.can_generate():
             auto_map = getattr(self.config, "auto_map", None) or {}
@@ -143,7 +143,7 @@ def separate_matrices(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tenso
 
 
 def weight_files(folder: str | os.PathLike) -> dict[str, tuple[int, int, int]]:
-    """The file of all weights and the index of shards, as far as they exist, with what changes when they are written."""
+    """The single file of weights and the index of shards, if they exist, with what changes when they are written."""
     paths = [os.path.join(folder, name) for name in ("model.safetensors", "model.safetensors.index.json")]
     states = {path: os.stat(path) for path in paths if os.path.isfile(path)}
     return {path: (state.st_ino, state.st_mtime_ns, state.st_size) for path, state in states.items()}

@@ -1,6 +1,5 @@
 """Models in int8: their products, how they load and are saved, and what they translate."""
 
-import copy
 import logging
 import shutil
 from pathlib import Path
