@@ -135,7 +135,9 @@ def chosen_checkpoints(paths: list[Path], last: int | None) -> list[Path]:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.average", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="the .safetensors file to write")
     parser.add_argument(

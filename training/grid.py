@@ -189,7 +189,9 @@ def table(results: list[dict]) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")

@@ -49,7 +49,9 @@ def log_likelihoods(
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.likelihood", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     parser.add_argument("pairs", metavar="FILE", type=Path, nargs="?", help="a TSV file; may be .gz, .bz2, .xz or .zst")

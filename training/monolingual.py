@@ -37,7 +37,9 @@ def _key(text: str) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.monolingual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recipe", help="select sentences that are not in this recipe's data, in its target language")
     parser.add_argument("--data", default=".", help="folder that the recipe's paths and --text are relative to")

@@ -159,7 +159,9 @@ def format_phrases(measured: dict) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.phrases", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     for side in ("source", "target"):

@@ -115,7 +115,9 @@ def interleave(sides: Sides) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {__spec__.name}",
+        description=str(__doc__).replace("python -m training", f"python -m {__package__}"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="folder to write, for AutoTokenizer")
     parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side, plain or .gz, .xz, .zst")
