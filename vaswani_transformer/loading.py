@@ -206,16 +206,17 @@ def _check_dtypes(name: str, revision: str | None, model: PreTrainedModel):
         LoadingError: weights are marked as integers, or make sense only in the format of config.json.
     """
     here = {**OPTIONAL, "_raise_exceptions_for_connection_errors": False, "local_files_only": True}  # once loaded
-    paths = [cached_file(name, file, revision=revision, **here) for file in ("model.safetensors", "config.json")]
-    if None in paths or getattr(model, "is_quantized", False):
+    weights = cached_file(name, "model.safetensors", revision=revision, **here)
+    config = cached_file(name, "config.json", revision=revision, **here)
+    if weights is None or config is None or getattr(model, "is_quantized", False):
         return
     parameters = dict(model.named_parameters())
-    with safe_open(paths[0], framework="numpy") as file:
+    with safe_open(weights, framework="numpy") as file:
         stored = {key: file.get_slice(key).get_dtype() for key in file.keys() if key in parameters}
     if integers := {key: dtype for key, dtype in stored.items() if not dtype.startswith(("F", "BF"))}:
         names = _first_names([f"{key} ({dtype})" for key, dtype in integers.items()])
         raise LoadingError(f"Cannot use the weights of {name}: stored as integers: {names}.")
-    settings = json.loads(Path(paths[1]).read_text(encoding="utf-8"))
+    settings = json.loads(Path(config).read_text(encoding="utf-8"))
     wanted = {"float16": "F16", "bfloat16": "BF16"}.get(str(settings.get("dtype", settings.get("torch_dtype"))))
     if wanted is None or not set(stored.values()) <= {"F16", "BF16"} - {wanted}:
         return
