@@ -52,8 +52,8 @@ class Calibration(NamedTuple):
             return cls(**{name: float(value) for name, value in entry.items()})
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
-                "The confidence of this checkpoint is not calibrated: generation_config.json has no usable "
-                "`confidence`. Measure it with `python -m training.release confidence`."
+                "The confidence of this checkpoint is not calibrated, so words have no probabilities. Use one of the "
+                'included checkpoints, or calibrate this one: see "Release a checkpoint" in the training guide.'
             ) from error
 
     def probabilities(self, features: Features) -> torch.Tensor:

@@ -53,7 +53,7 @@ class Shortlist:
         Raises:
             ValueError: The file is missing or damaged.
         """
-        advice = "Make one with `python -m training.release shortlist`."
+        advice = 'The training guide describes how to make one ("Release a checkpoint").'
         try:
             file = cached_file(str(path), FILE, revision=revision)
         except OSError as error:

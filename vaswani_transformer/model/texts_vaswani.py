@@ -89,8 +89,9 @@ class TrainingTexts:
             )
             with open(file, encoding="utf-8") as stream:
                 about = json.load(stream)
-            return cls(about.get("source_language"), about.get("max_length"), about.get("target_language"))
-        except (OSError, TypeError, ValueError, AttributeError):
+            kinds = {"source_language": str, "max_length": int, "target_language": str}
+            return cls(**{name: about[name] for name, kind in kinds.items() if isinstance(about.get(name), kind)})
+        except (OSError, TypeError, ValueError, AttributeError, RecursionError):
             return cls()
 
 

@@ -74,7 +74,7 @@ def test_sentences_below_the_minimum_are_among_the_warnings(translate):
 @pytest.mark.parametrize("entry", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
 def test_a_checkpoint_without_calibration_is_refused(translate, entry):
     translate.model.generation_config.confidence = entry
-    with pytest.raises(ValueError, match=r"no usable `confidence`.*training\.release confidence"):
+    with pytest.raises(ValueError, match="is not calibrated.*Release a checkpoint"):
         translate(SOURCES[0], return_confidence=True)
-    with pytest.raises(ValueError, match="no usable"):
+    with pytest.raises(ValueError, match="is not calibrated"):
         Calibration.from_model(translate.model)
