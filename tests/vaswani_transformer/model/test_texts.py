@@ -191,7 +191,12 @@ def test_several_translations_samples_and_limits_are_not_retried_by_default(tran
     monkeypatch.setattr(translate.model, "generate", lambda **inputs: calls.append(inputs) or generate(**inputs))
     [record, *_] = translate("In 1985 and 1986 zzz.", **settings)
     assert len(calls) == 1 and record["warnings"]
-    for plain in ({}, {"num_return_sequences": 4, "tries_again": True}):
+    # The command passes the number of translations and limits that the user did not set.
+    for plain in (
+        {},
+        {"num_return_sequences": 1, "max_length": None},
+        {"num_return_sequences": 4, "tries_again": True},
+    ):
         calls.clear()
         translate("In 1985 and 1986 zzz.", **plain)
         assert len(calls) > 1
