@@ -7,34 +7,9 @@ Hub, and they report failed checks, not the numbers and items that a retry must 
 import re
 from collections import Counter
 
+from .items_vaswani import kept_items, outside_kept_items
 
-# Items that are copied, not translated: they mean the same in every language, or something to a program.
-KEPT_ITEM = re.compile(
-    r"""
-      (?:\b[A-Za-z][A-Za-z\d+.-]*://|\bmailto:)[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
-    | www\.[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                                        # e-mail addresses
-    | \{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}                               # {{ name }}, {name}, ${name}
-    | (?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()                        # :name, [NAME]
-    | %(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%   # %s, %(name)s, %1$d, %.2f
-    | <(code|kbd|samp|var)\b[^<>]*>[^<>]*</\1>                            # <code>text</code>
-    | </?[A-Za-z][^<>]*>                                                  # <b>, </a>, <x id="1"/>
-    | &(?:\w+|\#\d+|\#x[0-9A-Fa-f]+);                                     # &nbsp;
-    | `[^`\s](?:[^`]*[^`\s])?`                                            # `code`
-    | \[(?=[^][]+\]\([^()\s]+\)) | \]\([^()\s]+\)                        # [ and ](address)
-    | (?<![\w*])\*{1,3}(?=\w) | (?<=[\w.!?])\*{1,3}(?![\w*])            # *, **
-    | (?<![\w/-])(?:[A-Za-z]:\\|\.{0,2}/)[\w.~+-]+(?:[/\\][\w.~+-]+)+      # C:\a\b, /usr/bin
-    | (?<![\w-])--[A-Za-z][\w-]*                                         # --option
-    | \b\w+_\w+\b(?:\(\))?                                                # snake_case
-    | (?<!\w)[@\#]\w+                                                     # @someone, #topic
-    | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)                      # 10.0.0.1
-    | (?<!\w)\+\d{1,3}(?:[ \u00a0-]\d{1,5}){2,}\b                         # +33 1 99 00 47 32
-    | \b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b   # 0x80070057, UUIDs
-    | [\u2600-\u27BF\U0001F000-\U0001FAFF]                                # emoji, also several as one
-      (?:[\uFE0F\U0001F3FB-\U0001F3FF]|\u200D[\u2600-\u27BF\U0001F000-\U0001FAFF])*
-    """,
-    re.VERBOSE,
-)
+
 NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")  # with its thousands; decimals count as another number
 WRITTEN_NUMBER = re.compile(r"\d+(?:[.,:/'’]\d+)*")
 UNIT = "mm|cm|km|m|mg|kg|g|ml|cl|l|kW|W|V|Hz|kHz|MHz|GHz|°C|°F|%"  # spelled the same in every language
@@ -54,16 +29,6 @@ MAX_REPETITIONS = 3  # of the same words or letters in a row
 MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
 
-def kept_items(text: str) -> list[str]:
-    """Return the URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
-    return [match[0] for match in KEPT_ITEM.finditer(text)]
-
-
-def outside_kept_items(text: str) -> str:
-    """Return the text with a space instead of each item to keep."""
-    return KEPT_ITEM.sub(" ", text)
-
-
 def find_problems(source: str, translation: str) -> list[str]:
     """Describe what looks wrong with a translation: a longer list is worse, an empty one is good."""
     if not any(character.isalnum() for character in translation):
@@ -81,7 +46,7 @@ def find_problems(source: str, translation: str) -> list[str]:
     else:
         problems += [f"{measure} is missing" for measure in missing_measures(source, translation)]
     if "\ufffd" in translation and "\ufffd" not in source:
-        problems.append("a character is broken (U+FFFD)")
+        problems.append("a broken character was removed")
     return problems
 
 

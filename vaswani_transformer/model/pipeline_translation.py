@@ -20,7 +20,7 @@ from .generation_vaswani import VaswaniGenerationMixin
 from .glossary_vaswani import Glossary
 from .hooks_vaswani import SentencePipeline, check_text
 from .int8_vaswani import is_int8, quantize
-from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts
+from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts, remove_broken
 
 
 # Limits of a planned batch, which on a CPU is much faster than single texts (benchmarks/README.md).
@@ -244,7 +244,12 @@ class TranslationPipeline(SentencePipeline):
         if settings.split_sentences and not (options.get("return_tensors") or options.get("truncation")):
             return long_texts.translate(texts, progress, **arguments)
         sentences = [long_texts.as_sentence(text) for text in texts]
-        return long_texts.translate_sentences(sentences, progress, **arguments)
+        results = long_texts.translate_sentences(sentences, progress, **arguments)
+        for text, translations in zip(texts, results, strict=True):
+            for translation in translations:
+                if "translation_text" in translation and remove_broken(text, translation):
+                    translation["warnings"] = ["a broken character was removed"]
+        return results
 
     def _long_texts(self, settings: TextSettings, options: Mapping[str, Any], batch_size: int | None) -> LongTexts:
         """Return what translates texts, with the checkpoint's values for settings that are None."""
