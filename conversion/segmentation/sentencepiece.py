@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from vaswani_transformer.system.extras import missing_package
 from vaswani_transformer.learn_bpe import MARK, prefix_once
+from vaswani_transformer.system.extras import missing_package
 
 from ..files.folders import regular
 from ..options import ConversionError

@@ -39,6 +39,8 @@ Texts:
     texts_vaswani.py           texts of any length, translated sentence by sentence, checked and reassembled
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
+    items_vaswani.py           items of a text that are copied, such as URLs and placeholders
+    capitals_vaswani.py        texts in capitals
     checks_vaswani.py          signs that a translation is wrong
     numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way

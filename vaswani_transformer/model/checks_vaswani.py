@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from itertools import takewhile
 
+from .items_vaswani import kept_items, outside_kept_items
 from .numbers_vaswani import (
     LANGUAGES,
     NEUTRAL,
@@ -24,33 +25,6 @@ from .numbers_vaswani import (
 )
 
 
-# Items that are copied, not translated: they mean the same in every language, or something to a program.
-KEPT_ITEM = re.compile(
-    r"""
-      (?:\b[A-Za-z][A-Za-z\d+.-]*://|\bmailto:)[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
-    | www\.[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                                        # e-mail addresses
-    | \{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}                               # {{ name }}, {name}, ${name}
-    | (?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()                        # :name, [NAME]
-    | %(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%   # %s, %(name)s, %1$d, %.2f
-    | <(code|kbd|samp|var)\b[^<>]*>[^<>]*</\1>                            # <code>text</code>
-    | </?[A-Za-z][^<>]*>                                                  # <b>, </a>, <x id="1"/>
-    | &(?:\w+|\#\d+|\#x[0-9A-Fa-f]+);                                     # &nbsp;
-    | `[^`\s](?:[^`]*[^`\s])?`                                            # `code`
-    | \[(?=[^][]+\]\([^()\s]+\)) | \]\([^()\s]+\)                        # [ and ](address)
-    | (?<![\w*])\*{1,3}(?=\w) | (?<=[\w.!?])\*{1,3}(?![\w*])            # *, **
-    | (?<![\w/-])(?:[A-Za-z]:\\|\.{0,2}/)[\w.~+-]+(?:[/\\][\w.~+-]+)+      # C:\a\b, /usr/bin
-    | (?<![\w-])--[A-Za-z][\w-]*                                         # --option
-    | \b\w+_\w+\b(?:\(\))?                                                # snake_case
-    | (?<!\w)[@\#]\w+                                                     # @someone, #topic
-    | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)                      # 10.0.0.1
-    | (?<!\w)\+\d{1,3}(?:[ \u00a0-]\d{1,5}){2,}\b                         # +33 1 99 00 47 32
-    | \b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b   # 0x80070057, UUIDs
-    | [\u2600-\u27BF\U0001F000-\U0001FAFF]                                # emoji, also several as one
-      (?:[\uFE0F\U0001F3FB-\U0001F3FF]|\u200D[\u2600-\u27BF\U0001F000-\U0001FAFF])*
-    """,
-    re.VERBOSE,
-)
 # Units that every language spells alike, and words for them. "GB" is "Go" in French.
 UNITS = {
     "mm": "millim", "cm": "[cz]entim", "km": "kilom|stundenkilom", "m": "m[eè]t(?:er|re)", "mg": "millig",
@@ -97,16 +71,6 @@ MAX_REPETITIONS = 3  # of the same words or letters in a row
 MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
 
-def kept_items(text: str) -> list[str]:
-    """Return the URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
-    return [match[0] for match in KEPT_ITEM.finditer(text)]
-
-
-def outside_kept_items(text: str) -> str:
-    """Return the text with a space instead of each item to keep."""
-    return KEPT_ITEM.sub(" ", text)
-
-
 def find_problems(source: str, translation: str, languages: Languages = (None, None)) -> list[str]:
     """Describe what looks wrong with a translation: a longer list is worse, an empty one is good."""
     if not any(character.isalnum() for character in translation):
@@ -128,7 +92,7 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
     problems += [f"{text} is missing from the translation" for text in lost]
     problems += [f"{number.text} is not in the source" for number in extra]
     if "\ufffd" in translation and "\ufffd" not in source:
-        problems.append("a character is broken (U+FFFD)")
+        problems.append("a broken character was removed")
     return problems
 
 

@@ -20,13 +20,12 @@ from .generation_vaswani import VaswaniGenerationMixin
 from .glossary_vaswani import Glossary
 from .hooks_vaswani import SentencePipeline, check_text
 from .int8_vaswani import is_int8, quantize
-from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts
+from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts, remove_broken
 
 
 # Limits of a planned batch, which on a CPU is much faster than single texts (benchmarks/README.md).
 MAX_BATCH_SENTENCES, MAX_BATCH_TOKENS = 64, 2048
-# With one of these the caller wants the model's own output: retries are off by default.
-SEARCH_LIMITS = {"num_return_sequences", "max_new_tokens", "max_length", "stopping_criteria"}
+LENGTH_LIMITS = ("max_new_tokens", "max_length", "stopping_criteria")
 
 
 def translate_texts(
@@ -250,18 +249,22 @@ class TranslationPipeline(SentencePipeline):
         if settings.split_sentences and not (options.get("return_tensors") or options.get("truncation")):
             return long_texts.translate(texts, progress, **arguments)
         sentences = [long_texts.as_sentence(text) for text in texts]
-        return long_texts.translate_sentences(sentences, progress, **arguments)
+        results = long_texts.translate_sentences(sentences, progress, **arguments)
+        for text, translations in zip(texts, results, strict=True):
+            for translation in translations:
+                if "translation_text" in translation and remove_broken(text, translation):
+                    translation["warnings"] = ["a broken character was removed"]
+        return results
 
     def _long_texts(self, settings: TextSettings, options: Mapping[str, Any], batch_size: int | None) -> LongTexts:
         """Return what translates texts, with the checkpoint's values for settings that are None."""
         calibration = Calibration.from_model(self.model) if settings.needs_confidence else None
-        has_default_search = not options.get("do_sample") and not options.keys() & SEARCH_LIMITS
         settings = replace(
             settings,
             longest_sentence=settings.longest_sentence or self._max_sentence_tokens(),
             source_language=settings.source_language or self.training_texts.source_language,
             target_language=settings.target_language or self.training_texts.target_language,
-            tries_again=has_default_search if settings.tries_again is None else settings.tries_again,
+            tries_again=wants_best(options) if settings.tries_again is None else settings.tries_again,
         )
         entries = {
             "score": options.get("return_scores"),
@@ -345,6 +348,12 @@ setattr(  # noqa: B010  # a type checker does not know the library's attribute
     "_registered_impl",
     {"translation": {"impl": TranslationPipeline, "pt": (AutoModelForSeq2SeqLM,)}},
 )
+
+
+def wants_best(options: Mapping[str, Any]) -> bool:
+    """Return whether the caller wants the best translation, not samples, several translations or a shortened one."""
+    is_limited = any(options.get(name) is not None for name in LENGTH_LIMITS)
+    return not is_limited and not options.get("do_sample") and (options.get("num_return_sequences") or 1) == 1
 
 
 def plan_batches(lengths: Sequence[int], batch_size: int | None) -> Iterator[list[int]]:

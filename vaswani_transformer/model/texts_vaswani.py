@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .checks_vaswani import KEPT_ITEM, Languages, find_problems, missing_items, required_forms
+from .capitals_vaswani import in_capitals, in_sentence_case
+from .checks_vaswani import Languages, find_problems, missing_items, required_forms
 from .confidence_vaswani import mean_confidence
 from .glossary_vaswani import Glossary, spellings
+from .items_vaswani import KEPT_ITEM
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
-from .spans_vaswani import Replaced, Span, shortened, words
+from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 
 
 Translation = dict[str, Any]  # a record of the pipeline: "translation_text", "score", "alignments", ...
@@ -30,6 +32,7 @@ MAX_CHARACTERS_PER_TOKEN = 64  # on average over a sentence
 RETRY_BEAMS = 8
 STAND_INS = "XYZQKWVJ"  # letters that every model copies
 MIN_PIECE = 40  # characters of a clause that is translated by itself
+BROKEN = re.compile("\ufffd+")
 LAST_LATIN = 0x24F  # code point; the tokenizer is asked only about letters after it
 
 
@@ -131,10 +134,7 @@ class Sentence(NamedTuple):
             if sorted(match[0] for match in letters) != sorted(self.stand_ins):
                 return None
             items = ((match.span(), self.stand_ins[match[0]]) for match in letters)
-            restored = Replaced(translation["translation_text"], items)
-            translation["translation_text"] = restored.text
-            if "alignments" in translation:
-                translation["alignments"] = [(a, restored.in_text(b)) for a, b in translation["alignments"]]
+            replace_in(translation, Replaced(translation["translation_text"], items))
         if "alignments" in translation:
             pairs = [(self.replaced.in_original(a), b) for a, b in translation["alignments"]]
             translation["alignments"] = list(dict.fromkeys(pairs))
@@ -178,11 +178,20 @@ class LongTexts:
     ) -> list[list[Translation]]:
         """Return the translations of each text, best first; the best has "warnings" if anything looks wrong."""
         layouts = [self.layout(text) for text in texts]
-        sentences = self.sentences_of(layout.parts for layout in layouts)
+        originals = [part.text for layout in layouts for part in layout.parts if part.is_sentence]
+        recased = [self.lower_capitals(text) for text in originals]
+        sentences = [
+            self.as_sentence(text if case is None else case.text) for text, case in zip(originals, recased, strict=True)
+        ]
         if progress is not None:
             progress = scaled_progress(progress, len(texts), len(sentences))
         results = self.translate_sentences(sentences, progress, **generate_kwargs)
         warnings = self.improve(sentences, results, generate_kwargs)
+        for text, case, translations in zip(originals, recased, results, strict=True):
+            for translation in translations:
+                remove_broken(text, translation)
+                if case is not None:
+                    restore_capitals(case, translation)
         if (minimum := self.settings.min_confidence) is not None:
             for (best, *_), sentence_warnings in zip(results, warnings, strict=True):
                 if best["confidence"] < minimum:
@@ -239,6 +248,11 @@ class LongTexts:
         uses = self.settings.glossary.uses(text) if self.settings.glossary else []
         required = tuple(tuple(spellings(use.forms)) for use in uses) if self.can_require else ()
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required)
+
+    def lower_capitals(self, text: str) -> Replaced | None:
+        """Return a sentence in capitals in the case that the model knows, or None if it is not in capitals."""
+        terms = self.settings.glossary.uses(text) if self.settings.glossary else []
+        return in_sentence_case(text, self.tokenizer, self.settings.source_language, [use.span for use in terms])
 
     def sentences_of(self, layouts: Iterable[Sequence[Part]]) -> list[Sentence]:
         """Return the sentences of all texts, in their order."""
@@ -300,6 +314,24 @@ class LongTexts:
         return [
             reassemble(layout, layout_results, self.entries) if layout else [] for layout, layout_results in by_text
         ]
+
+
+def remove_broken(source: str, translation: Translation) -> bool:
+    """Remove broken characters (U+FFFD), which come from bytes of a part of a character; return True if there are any.
+
+    A source with such a character keeps it.
+    """
+    broken = [] if BROKEN.search(source) else [*BROKEN.finditer(translation["translation_text"])]
+    if broken:
+        replace_in(translation, Replaced(translation["translation_text"], ((match.span(), "") for match in broken)))
+    return bool(broken)
+
+
+def restore_capitals(source: Replaced, translation: Translation):
+    """Put a translation of a sentence whose capitals were replaced into capitals again."""
+    replace_in(translation, in_capitals(translation["translation_text"], source.original))
+    if "alignments" in translation:
+        translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]
 
 
 def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:

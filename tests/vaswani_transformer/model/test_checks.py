@@ -6,7 +6,6 @@ from vaswani_transformer.model.checks_vaswani import (
     count_repetitions,
     differing_numbers,
     find_problems,
-    kept_items,
     required_forms,
 )
 
@@ -185,21 +184,6 @@ def test_units_must_remain(languages, source, translation, missing):
 def test_names_must_remain(languages, source, translation, missing):
     pair = tuple(languages.split()) or (None, None)
     assert find_problems(source, translation, pair) == [f"{name} is missing from the translation" for name in missing]
-
-
-def test_items_to_keep():
-    text = (
-        "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
-        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
-        "1.234.567 ☀️🎉 ssh://g@h:22/r.git mailto:a@b.de :attribute 3:30 so: yes [DATE] [1] [FAQ](x) 0x80070057 "
-        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1"
-    )
-    assert kept_items(text) == [
-        "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
-        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
-        "ssh://g@h:22/r.git", "mailto:a@b.de", ":attribute", "[DATE]", "[", "](x)", "0x80070057",
-        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1",
-    ]  # fmt: skip
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
