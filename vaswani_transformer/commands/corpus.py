@@ -24,6 +24,7 @@ from . import models, options
 
 PLAN, TRANSLATIONS = "plan.json", "translations.txt"
 MODEL_FILES = {".json", ".safetensors", ".bin", ".model", ".spm", ".txt"}  # those that translations can depend on
+OTHER_FIELDS = "confidence", "lowest_word_confidence", "warnings"  # of a line, besides its translation
 
 Files = Annotated[
     list[Path],
@@ -255,7 +256,7 @@ class Translator:
             with atomic_file(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
                 for line, (best, *_) in enumerate(results, shard.line):
                     record = {"line": line, "translation": best["translation_text"]}
-                    record |= {name: best[name] for name in ("confidence", "warnings") if name in best}
+                    record |= {name: best[name] for name in OTHER_FIELDS if name in best}
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
             return_unused_memory()
         return {"number": shard.number, "lines": shard.lines, "seconds": time.perf_counter() - start}

@@ -8,6 +8,7 @@ import typer
 
 from ..documents import FORMATS, SUFFIXES, DocumentError, DocumentTranslator, translate_document
 from ..system.console import Failure, Warnings
+from .glossaries import TermCounter
 from .options import Results, Splitting
 
 
@@ -108,7 +109,13 @@ def check_arguments(document: Path, output: Path | None, results: Results, split
 
 
 def translate(
-    document: Path, output: Path, keys: list[str], pipeline: Any, settings: dict[str, Any], language: str | None
+    document: Path,
+    output: Path,
+    keys: list[str],
+    pipeline: Any,
+    settings: dict[str, Any],
+    language: str | None,
+    terms: TermCounter,
 ):
     """Writes the translated document and prints its warnings; `language` is the target language if it is given.
 
@@ -121,6 +128,7 @@ def translate(
         translate_document(document, output, translator, keys)
     except (DocumentError, OSError) as error:
         raise Failure(f"Cannot translate the document: {error}") from error
+    terms.count(translator.terms)
     warnings = Warnings("passages")
     for warning in translator.warnings:
         warnings.add(warning)

@@ -44,6 +44,7 @@ class DocumentTranslator:
         settings: Arguments for each call of the pipeline.
         progress: Called with the number of texts just translated.
         warnings: Warnings about suspicious translations, each with the start of its text; they grow with every call.
+        terms: The glossary's terms in the texts, if the settings have `return_terms`; they grow with every call.
     """
 
     pipeline: TextPipeline
@@ -51,6 +52,7 @@ class DocumentTranslator:
     settings: dict[str, Any] = field(default_factory=dict)
     progress: Callable[[int], object] | None = None
     warnings: list[str] = field(default_factory=list)
+    terms: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, segments: Sequence[Sequence[Node]]) -> list[list[Node]]:
         """Translate each segment; its markup moves to the words that translate the marked ones."""
@@ -89,7 +91,9 @@ class DocumentTranslator:
     def records(self, texts: Sequence[str], return_alignments: bool) -> list[dict[str, Any]]:
         """Return the pipeline's best record for each text."""
         settings = {**self.settings, "return_alignments": return_alignments}
-        return [best for best, *_ in self.pipeline.translate(texts, None, self.progress, **settings)]
+        records = [best for best, *_ in self.pipeline.translate(texts, None, self.progress, **settings)]
+        self.terms += [term for record in records for term in record.get("terms", ())]
+        return records
 
 
 def guess_alignments(source: str, translation: str) -> list[tuple[Span, Span]]:

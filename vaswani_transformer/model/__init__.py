@@ -44,6 +44,8 @@ Texts:
     checks_vaswani.py          signs that a translation is wrong
     numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way
+    lemmas_vaswani.py          inflected forms of words, for the glossary
+    languages_vaswani.py       texts that are not in the model's source language
     forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which
     confidence_vaswani.py      how likely each word is to be right

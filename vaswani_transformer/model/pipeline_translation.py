@@ -15,12 +15,21 @@ import torch
 from torch.utils.data import Dataset
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from .confidence_vaswani import Calibration, confidences, mean_confidence
+from .confidence_vaswani import Calibration, confidences, least_certain_word, mean_confidence
+from .forced_vaswani import mean_log_probs_outside
 from .generation_vaswani import VaswaniGenerationMixin
 from .glossary_vaswani import Glossary
 from .hooks_vaswani import SentencePipeline, check_text
 from .int8_vaswani import is_int8, quantize
-from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts, remove_broken
+from .texts_vaswani import (
+    MAX_SENTENCE_TOKENS,
+    LongTexts,
+    Sentence,
+    TextSettings,
+    TrainingTexts,
+    add_terms,
+    remove_broken,
+)
 
 
 # Limits of a planned batch, which on a CPU is much faster than single texts (benchmarks/README.md).
@@ -119,10 +128,15 @@ class TranslationPipeline(SentencePipeline):
             (`alignment_head` in generation_config.json).
         return_confidence (`bool`, defaults to `False`):
             Adds "word_confidences": for each word of the translation its span (begin, end) in characters and how likely
-            it is right, from 0 to 1; and "confidence", their mean. The checkpoint must have a calibration
-            (`confidence` in generation_config.json).
+            it is right, from 0 to 1; "confidence", their mean; and "lowest_word_confidence". The checkpoint must have a
+            calibration (`confidence` in generation_config.json).
         min_confidence (`float`, *optional*):
             Adds the same, and warnings about sentences with less confidence than this, from 0 to 1.
+        min_word_confidence (`float`, *optional*):
+            Adds the same, and warnings about sentences with a word of less confidence than this, from 0 to 1.
+        return_terms (`bool`, defaults to `False`):
+            Adds "terms": for each term of the glossary in the text a dictionary with "term", "translation" and
+            "is_kept", whether the translation has it. `Glossary.counts` sums them up.
         tries_again (`bool`, *optional*):
             Whether to retry suspicious translations. By default True, unless you ask for samples, several translations
             or a maximum length.
@@ -159,6 +173,8 @@ class TranslationPipeline(SentencePipeline):
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
         return_confidence: bool = False,
         min_confidence: float | None = None,
+        min_word_confidence: float | None = None,
+        return_terms: bool = False,
         tries_again: bool | None = None,
         **kwargs: Any,
     ):
@@ -171,6 +187,8 @@ class TranslationPipeline(SentencePipeline):
             glossary=glossary,
             return_confidence=return_confidence,
             min_confidence=min_confidence,
+            min_word_confidence=min_word_confidence,
+            return_terms=return_terms,
             tries_again=tries_again,
         )
         dtype = torch_dtype if torch_dtype is not None else dtype
@@ -250,6 +268,8 @@ class TranslationPipeline(SentencePipeline):
             return long_texts.translate(texts, progress, **arguments)
         sentences = [long_texts.as_sentence(text) for text in texts]
         results = long_texts.translate_sentences(sentences, progress, **arguments)
+        if settings.return_terms:
+            add_terms(sentences, results)
         for text, translations in zip(texts, results, strict=True):
             for translation in translations:
                 if "translation_text" in translation and remove_broken(text, translation):
@@ -270,13 +290,16 @@ class TranslationPipeline(SentencePipeline):
             "score": options.get("return_scores"),
             "alignments": options.get("return_alignments"),
             "confidence": settings.needs_confidence,
+            "terms": settings.return_terms,
         }
+        has_offsets = self.tokenizer.is_fast
         return LongTexts(
             self.tokenizer,
             partial(self.translate_sentences, batch_size=batch_size, calibration=calibration),
             settings,
             can_require=isinstance(self.model, VaswaniGenerationMixin),
             entries={name for name, is_wanted in entries.items() if is_wanted},
+            log_probs_outside=partial(mean_log_probs_outside, self.model, self.tokenizer) if has_offsets else None,
         )
 
     def _max_sentence_tokens(self) -> int:
@@ -338,7 +361,11 @@ class TranslationPipeline(SentencePipeline):
                     records.append(record)
         word_confidences = confidences(self.model, self.tokenizer, pairs, calibration)
         for record, values in zip(records, word_confidences, strict=True):
-            record |= {"confidence": mean_confidence(values), "word_confidences": values}
+            record |= {
+                "confidence": mean_confidence(values),
+                "lowest_word_confidence": least_certain_word(record["translation_text"], values)[1],
+                "word_confidences": values,
+            }
 
 
 # As the library's `register_pipeline` sets it: `save_pretrained` stores the code of registered pipelines only, and this

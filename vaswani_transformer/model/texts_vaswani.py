@@ -16,9 +16,10 @@ from transformers.utils import cached_file
 
 from .capitals_vaswani import in_capitals, in_sentence_case
 from .checks_vaswani import Languages, find_problems, missing_items, required_forms
-from .confidence_vaswani import mean_confidence
-from .glossary_vaswani import Glossary, spellings
+from .confidence_vaswani import least_certain_word, low_confidence_warnings, mean_confidence
+from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
 from .items_vaswani import KEPT_ITEM
+from .languages_vaswani import language_warnings
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 
@@ -47,6 +48,8 @@ class TextSettings:
     glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None
     return_confidence: bool = False
     min_confidence: float | None = None
+    min_word_confidence: float | None = None
+    return_terms: bool = False
     tries_again: bool | None = None
 
     def __post_init__(self):
@@ -59,7 +62,7 @@ class TextSettings:
 
     @property
     def needs_confidence(self) -> bool:
-        return self.return_confidence or self.min_confidence is not None
+        return self.return_confidence or (self.min_confidence, self.min_word_confidence) != (None, None)
 
     def updated(self, arguments: Mapping[str, Any]) -> tuple["TextSettings", dict[str, Any]]:
         """Return these settings with those among `arguments`, and the other arguments."""
@@ -105,12 +108,14 @@ class Sentence(NamedTuple):
     replaced: The sentence with replacements, which the model gets: translations of glossary terms, and stand-ins.
     required: Words that the translation must contain, each with its accepted forms.
     stand_ins: Letters in the model's input, and the items that they replace.
+    uses: The glossary's terms in the sentence.
     """
 
     text: str
     replaced: Replaced
     required: tuple[tuple[str, ...], ...] = ()
     stand_ins: Mapping[str, str] = {}
+    uses: tuple[Use, ...] = ()
 
     @property
     def model_input(self) -> str:
@@ -119,9 +124,12 @@ class Sentence(NamedTuple):
     def problems_of(self, translation: Translation, languages: Languages = (None, None)) -> list[str]:
         """Describe what looks wrong with a translation."""
         text = translation["translation_text"]
-        missing = [forms[0] for forms in self.required if not any(form in text for form in forms)]
+        missing = [
+            use.forms[0] for use, is_kept in zip(self.uses, are_kept(self.uses, text), strict=True) if not is_kept
+        ]
+        missing += [forms[0] for forms in self.required if not any(form in text for form in forms)]
         return find_problems(self.model_input, text, languages) + [
-            f"{term} is missing from the translation" for term in missing
+            f"{term} is missing from the translation" for term in dict.fromkeys(missing)
         ]
 
     def restore(self, translation: Translation) -> Translation | None:
@@ -142,7 +150,7 @@ class Sentence(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The parts of a text in their order, and warnings about sentences that were too long."""
+    """The parts of a text in their order, and warnings about its language and about sentences that were too long."""
 
     parts: list[Part]
     warnings: list[str]
@@ -158,7 +166,9 @@ class LongTexts:
         settings: How to split, check and retry. A `longest_sentence` of None means `MAX_SENTENCE_TOKENS`, and a
             `tries_again` of None means True.
         can_require: Whether the model's search can be told which words a translation must contain.
-        entries: What translations have besides the text: "score", "alignments", "confidence".
+        entries: What translations have besides the text: "score", "alignments", "confidence", "terms".
+        log_probs_outside: Returns the mean log-probability of the tokens of each translation that are outside given
+            spans; takes pairs and lists of spans. Without it, the words around terms are not checked.
     """
 
     def __init__(
@@ -168,7 +178,9 @@ class LongTexts:
         settings: TextSettings | None = None,
         can_require: bool = True,
         entries: Collection[str] = (),
+        log_probs_outside: Callable[[list[tuple[str, str]], list[list[Span]]], list[float]] | None = None,
     ):
+        self.log_probs_outside = log_probs_outside
         self.tokenizer, self.translate_sentences = tokenizer, translate_sentences
         self.settings, self.can_require, self.entries = settings or TextSettings(), can_require, entries
         self.max_tokens = self.settings.longest_sentence or MAX_SENTENCE_TOKENS
@@ -186,16 +198,16 @@ class LongTexts:
         if progress is not None:
             progress = scaled_progress(progress, len(texts), len(sentences))
         results = self.translate_sentences(sentences, progress, **generate_kwargs)
-        warnings = self.improve(sentences, results, generate_kwargs)
+        problems = self.improve(sentences, results, generate_kwargs)
+        doubts = self.term_warnings(sentences, results), self.confidence_warnings(results)
+        warnings = [sum(lists, []) for lists in zip(problems, *doubts, strict=True)]
+        if "terms" in self.entries:
+            add_terms(sentences, results)
         for text, case, translations in zip(originals, recased, results, strict=True):
             for translation in translations:
                 remove_broken(text, translation)
                 if case is not None:
                     restore_capitals(case, translation)
-        if (minimum := self.settings.min_confidence) is not None:
-            for (best, *_), sentence_warnings in zip(results, warnings, strict=True):
-                if best["confidence"] < minimum:
-                    sentence_warnings.append(f"confidence {best['confidence']:.2f}")
 
         translated = []
         all_parts = [layout.parts for layout in layouts]
@@ -210,7 +222,7 @@ class LongTexts:
     def layout(self, text: str) -> Layout:
         """Cut a text into sentences and the parts that stay unchanged, and split sentences that are too long."""
         pieces: list[Part] = []
-        warnings = []
+        warnings = language_warnings(text, self.settings.source_language)
         for part in parts(text, self.settings.source_language):
             if not part.is_sentence or self.is_foreign(part.text):
                 pieces.append(Part(part.text, False))
@@ -245,18 +257,46 @@ class LongTexts:
 
     def as_sentence(self, text: str) -> Sentence:
         """Replace the glossary's terms in a sentence by their translations, and require these."""
-        uses = self.settings.glossary.uses(text) if self.settings.glossary else []
+        glossary = self.settings.glossary
+        uses = glossary.uses(text, self.settings.source_language) if glossary else []
         required = tuple(tuple(spellings(use.forms)) for use in uses) if self.can_require else ()
-        return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required)
+        return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, text: str) -> Replaced | None:
         """Return a sentence in capitals in the case that the model knows, or None if it is not in capitals."""
-        terms = self.settings.glossary.uses(text) if self.settings.glossary else []
+        glossary = self.settings.glossary
+        terms = glossary.uses(text, self.settings.source_language) if glossary else []
         return in_sentence_case(text, self.tokenizer, self.settings.source_language, [use.span for use in terms])
 
     def sentences_of(self, layouts: Iterable[Sequence[Part]]) -> list[Sentence]:
         """Return the sentences of all texts, in their order."""
         return [self.as_sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
+
+    # Doubts ----------------------------------------------------------------------------------------------------------
+
+    def confidence_warnings(self, results: Iterable[list[Translation]]) -> list[list[str]]:
+        """Return a list of warnings about each sentence whose best translation, or a word of it, is not sure enough."""
+        settings = self.settings
+        return [
+            low_confidence_warnings(best, settings.min_confidence, settings.min_word_confidence) for best, *_ in results
+        ]
+
+    def term_warnings(self, sentences: Sequence[Sentence], results: Sequence[list[Translation]]) -> list[list[str]]:
+        """Return a list of warnings about each sentence in which the words around glossary terms are unlikely."""
+        warnings: list[list[str]] = [[] for _ in sentences]
+        indices = [i for i, sentence in enumerate(sentences) if sentence.uses]
+        if not indices or self.log_probs_outside is None:
+            return warnings
+        pairs = [(sentences[i].model_input, results[i][0]["translation_text"]) for i in indices]
+        spans = [
+            [span for use in sentences[i].uses for span in form_spans(use.forms, text)]
+            for i, (_, text) in zip(indices, pairs, strict=True)
+        ]
+        for i, log_prob in zip(indices, self.log_probs_outside(pairs, spans), strict=True):
+            if log_prob < MIN_LOG_PROB_AROUND_TERMS:
+                terms = ", ".join(dict.fromkeys(use.forms[0] for use in sentences[i].uses))
+                warnings[i].append(f"the glossary's {terms} fits badly here: check this sentence")
+        return warnings
 
     # Retries ---------------------------------------------------------------------------------------------------------
 
@@ -334,6 +374,19 @@ def restore_capitals(source: Replaced, translation: Translation):
         translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]
 
 
+def add_terms(sentences: Sequence[Sentence], results: Sequence[list[Translation]]):
+    """Add "terms" to each translation: the terms of the glossary in its sentence, and whether they were kept."""
+    for sentence, translations in zip(sentences, results, strict=True):
+        for translation in translations:
+            if "translation_text" not in translation:  # the caller wants tokens
+                continue
+            flags = are_kept(sentence.uses, translation["translation_text"])
+            translation["terms"] = [
+                {"term": use.term, "translation": use.forms[0], "is_kept": is_kept}
+                for use, is_kept in zip(sentence.uses, flags, strict=True)
+            ]
+
+
 def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:
     """Replace each item that the translation does not have by a letter, which the model copies.
 
@@ -352,6 +405,7 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, langu
         Replaced(sentence.text, sorted(items + without_overlaps(terms, items))),
         (*sentence.required, *required) if can_require else (),
         {letter: place[0] for letter, place in stand_ins.items()},
+        sentence.uses,
     )
 
 
@@ -434,6 +488,9 @@ def join_translations(
     if "confidence" in entries:  # a text without words to translate is certain
         joined["confidence"] = mean_confidence(confidences) if confidences else 1.0
         joined["word_confidences"] = confidences
+        joined["lowest_word_confidence"] = least_certain_word(joined["translation_text"], confidences)[1]
+    if "terms" in entries:
+        joined["terms"] = [term for translation in translations for term in translation.get("terms", ())]
     if "score" in entries:
         scores = [translation["score"] for translation in translations if "score" in translation]
         joined["score"] = sum(scores) / max(1, len(scores))
