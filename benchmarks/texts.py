@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None):
     folder = prepare(options)
     model, tokenizer = load(folder, dtype="float32")
     pipeline, results = TranslationPipeline(model=model, tokenizer=tokenizer), []
+    languages = pipeline.training_texts.source_language, pipeline.training_texts.target_language
     for name, file in named_files(options.sets):
         sources, references = read_pairs(file, options.columns, options.limit)
         texts = joined(sources)
@@ -43,9 +44,9 @@ def main(arguments: list[str] | None = None):
         plain = [records[0]["translation_text"] for records in functions["plain"]()]
         whole = functions["texts"]()
         outputs = {"plain": joined(plain), "texts": [records[0]["translation_text"] for records in whole]}
-        wrong = sum(bool(find_problems(*pair)) for pair in zip(sources, plain, strict=True))
+        wrong = sum(bool(find_problems(*pair, languages)) for pair in zip(sources, plain, strict=True))
         pairs = zip(*read_pairs(file, options.columns, None), strict=True)
-        by_people = [bool(find_problems(*pair)) for pair in pairs]
+        by_people = [bool(find_problems(*pair, languages)) for pair in pairs]
         result = {"set": name, "pairs": len(by_people), "references that look wrong": sum(by_people)}
         result |= {"lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
         result["texts with warnings"] = sum("warnings" in records[0] for records in whole)

@@ -140,6 +140,8 @@ def cached(
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):  # one process writes, the others wait
         if (table := _read(path)) is None:
+            for leftover in cache.glob(f"{path.name}.*.partial"):  # of a killed process
+                leftover.unlink()
             pairs = varied_pairs(source, folder, held_out, data, seed)
             _write(path, pairs, tokenizer, data, source)
             table = _read(path)

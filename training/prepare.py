@@ -39,6 +39,8 @@ CHANGEABLE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
 def lock_folder(output: Path) -> FileLock:
     """Lock the folder, so that no second process trains into it; the lock ends with the process.
 
+    Then delete the temporary files that a killed process left.
+
     Raises:
         ValueError: Another process has the lock.
     """
@@ -48,6 +50,9 @@ def lock_folder(output: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(f"Another process is training in {output}. Wait for it, or use another --output.") from None
+    for leftover in output.glob("*.partial"):
+        if leftover.is_file():
+            leftover.unlink()
     return lock
 
 

@@ -549,7 +549,7 @@ def _merge(base: Any, changes: Any) -> Any:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.recipe", description="Check a recipe and print it with all defaults filled in."
+        prog=f"python -m {__spec__.name}", description="Check a recipe and print it with all defaults filled in."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")

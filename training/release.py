@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from vaswani_transformer.cards import card_metadata, render_card
+from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import read_json, write_json
 
@@ -267,7 +268,7 @@ def figure(value: object) -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m training.release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     weights = steps.add_parser("weights", help="RUN/model -> CHECKPOINT")

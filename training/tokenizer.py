@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
@@ -115,7 +115,7 @@ def interleave(sides: Sides) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="folder to write, for AutoTokenizer")
     parser.add_argument(

@@ -54,7 +54,9 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 def translate_document(
     source: str | Path, output: str | Path, translator: DocumentTranslator, options: Options | None = None
 ):
-    """Translate a document into another file. The output is written completely or not at all.
+    """Translate a document into another file, with the same permissions.
+
+    The output is written completely or not at all.
 
     Args:
         source: The document. Its suffix names the format, which is also that of the output.
@@ -68,7 +70,7 @@ def translate_document(
     """
     source = Path(source)
     content = translate_content(source.read_bytes(), source.name, translator, options)
-    with atomic_file(output) as partial:
+    with atomic_file(output, source.stat().st_mode) as partial:
         partial.write_bytes(content)
 
 

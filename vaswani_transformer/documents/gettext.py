@@ -3,8 +3,10 @@
 An entry with a warning is marked as fuzzy. polib and translate-toolkit wrap the lines of a file anew.
 """
 
+import codecs
 import gettext
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -166,6 +168,8 @@ def decoded(content: bytes) -> tuple[str, str]:
     if name.lower().replace("-", "") == "utf8":
         name = "utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"
     try:
+        if string.printable.encode(name).removeprefix(codecs.BOM_UTF8) != string.printable.encode("ascii"):
+            raise UnicodeError("gettext needs an encoding that extends ASCII; convert the file to UTF-8")
         return content.decode(name), name
     except (LookupError, UnicodeError) as error:
         raise DocumentError(f"The file is not in {name}, the encoding that its header names: {error}.") from error

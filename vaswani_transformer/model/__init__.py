@@ -39,8 +39,13 @@ Texts:
     texts_vaswani.py           texts of any length, translated sentence by sentence, checked and reassembled
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
+    items_vaswani.py           items of a text that are copied, such as URLs and placeholders
+    capitals_vaswani.py        texts in capitals
     checks_vaswani.py          signs that a translation is wrong
+    numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way
+    lemmas_vaswani.py          inflected forms of words, for the glossary
+    languages_vaswani.py       texts that are not in the model's source language
     forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which
     confidence_vaswani.py      how likely each word is to be right

@@ -109,10 +109,12 @@ def test_roles_literals_and_placeholders_stay():
     assert 'msgstr "SEE :ref:`the house <label>`, ``open(x)``, %s AND [% user %]."' in shouted(".po", content)
 
 
-@pytest.mark.parametrize("charset", ["rot13", "idna", "nonsense"])
+@pytest.mark.parametrize("charset", ["rot13", "idna", "nonsense", "hex", "undefined", "utf-16", "utf-7"])
 def test_an_encoding_that_cannot_be_read_is_an_error(charset):
+    translator = identity()
     with pytest.raises(DocumentError, match=f"The file is not in {charset}"):
-        unchanged(".po", HEADER.replace("UTF-8", charset) + 'msgid "grün"\nmsgstr ""\n')
+        translated(".po", HEADER.replace("UTF-8", charset) + 'msgid "grün"\nmsgstr ""\n', translator)
+    assert translator.pipeline.seen == []
 
 
 def test_characters_that_the_encoding_lacks_change_it():
