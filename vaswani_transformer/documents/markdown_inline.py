@@ -361,7 +361,7 @@ class Reader:
         if token.type == "text" or (token.type == "text_special" and token.content not in "\n\r\v\f\t"):
             yield token.content.replace("\v", " ")
         elif token.type == "softbreak":
-            if self.breaks and self.breaks[-1].endswith(">") and self.content[:begin].endswith(self.breaks[-1]):
+            if self.breaks and ">" in self.breaks[-1] and self.content.endswith(self.breaks[-1], 0, begin):
                 self.breaks[-1] += "\n"  # <br> at the end of a line
             else:
                 yield "\n"
@@ -371,7 +371,9 @@ class Reader:
             self.breaks.append(self.content[begin:end].rstrip(" \t"))
             yield "\v"
         elif token.type == "html_inline" and re.fullmatch(r"<br[^>]*>", token.content, re.IGNORECASE):
-            self.breaks.append(token.content)
+            before, after = self.content[:begin], self.content[end:]
+            spaces = before[len(before.rstrip(" ")) :], after[: len(after) - len(after.lstrip(" "))]
+            self.breaks.append(token.content.join(spaces))
             yield "\v"
         elif token.markup == "autolink":
             if token.nesting == 1:
@@ -411,7 +413,7 @@ class Reader:
         begin, end = token.meta["span"]
         alt_end = begin + 2 + len(token.content)
         markup = link_markup(self.content, begin, alt_end, end, token.attrs.get("src"))
-        markup.before, markup.after = ["![", *markup.after], [""]
+        markup.before = ["![", ""]
         markup.key = "image", markup.key
         markup.texts.insert(0, ("label", Reader(token.content).read(token.children or []), token.content))
         return Object(markup, texts=texts_in(markup))

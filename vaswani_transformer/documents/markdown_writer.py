@@ -102,19 +102,14 @@ class Pass:
     def node(self, node: Node) -> str:
         if isinstance(node, str):
             return "".join(self.text(part) for part in re.split("(\v)", node))
-        if isinstance(node, Object):
-            texts = iter(node.texts)
-            return self.pieces(node.origin.before, node.origin, texts)
-        markup = node.origin
-        content = self.nodes(node.nodes)
+        markup, texts = node.origin, iter(node.texts)
+        content = self.nodes(node.nodes) if isinstance(node, Element) else ""
         if markup.key in TAGS:
             return self.emphasis(markup, content)
-        texts = iter(node.texts)
-        before = self.pieces(markup.before, markup, texts)
-        after = self.pieces(markup.after, markup, texts)
-        if markup.label is not None and " ".join(markup.label.split()) != content.replace(SPACE, " "):
-            after = fixed(f"][{markup.label}]")
-        return before + content + after
+        written = self.pieces(markup.before, markup, texts) + content
+        if markup.label is not None and one_line(written) != one_line(markup.before[0] + markup.label):
+            return written + fixed(f"][{markup.label}]")
+        return written + self.pieces(markup.after, markup, texts)
 
     def text(self, text: str) -> str:
         if text == "\v":
@@ -161,6 +156,10 @@ class Pass:
 def fixed(text: str) -> str:
     """Return a text that is not wrapped."""
     return text.replace(" ", SPACE).replace("\n", LINE_END)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace(SPACE, " ").replace(LINE_END, " ").split())
 
 
 def wrap(text: str, width: int) -> str:

@@ -16,6 +16,7 @@ from . import markdown
 from .document import DocumentError, Options, Span, TextDocument, Translated
 
 
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -56,13 +57,12 @@ class Notebook:
 
     def source(self, cell: Cell, new: str) -> str:
         """Return a source as the file has it: a string or a list of lines. Lines that stay keep their spelling."""
-        is_ascii = all(string[0].isascii() for string in cell.strings)
         spelled = {json.loads(string[0], strict=False): string[0] for string in cell.strings}
-        lines = new.splitlines(keepends=True) if cell.is_list else [new]
+        lines = LINE.findall(new) if cell.is_list else [new]
         separator = ",\n"
         if len(cell.strings) > 1:
             separator = self.content[cell.strings[0].end() : cell.strings[1].start()]
-        is_ascii &= any("\\u" in string[0] for string in cell.strings)
+        is_ascii = any("\\u" in string[0] for string in cell.strings)
         return separator.join(spelled.get(line) or json.dumps(line, ensure_ascii=is_ascii) for line in lines)
 
 
@@ -79,14 +79,14 @@ def read(content: str, options: Options) -> Notebook:
     cells = value_of(data, "cells")
     if not isinstance(cells, list):
         raise DocumentError("Not a notebook of version 4: it has no list of cells.")
-    strings = iter(STRING.finditer(content))
-    sources = {id(source): found for source, found in located(data, strings)}
+    sources: dict[int, list[re.Match]] = {}
+    find_sources(data, STRING.finditer(content), sources)
     result, untranslated = [], Counter()
     for number, cell in enumerate(cells, 1):
         source = value_of(cell, "source")
         if value_of(cell, "cell_type") != "markdown":
             untranslated["code cells"] += 1
-        elif parts := sources.get(id(source)):
+        elif parts := sources.get(id(cell)):
             result.append(read_cell(number, source, parts, options))
             untranslated += result[-1].document.untranslated
     return Notebook(content, result, untranslated)
@@ -96,23 +96,18 @@ def value_of(data: Any, key: str) -> Any:
     return dict(data).get(key) if isinstance(data, Pairs) else None
 
 
-def located(data: Any, strings: Iterator[re.Match], key: str = "") -> Iterator[tuple[Any, list[re.Match]]]:
-    """Yield each source and its strings, in the order of the file."""
+def find_sources(data: Any, strings: Iterator[re.Match], sources: dict[int, list[re.Match]]) -> list[re.Match]:
+    """Find the strings of each source, by the identity of the object that has it; return those that `data` has."""
     if isinstance(data, str):
-        string = next(strings)
-        if key == "source":
-            yield data, [string]
-    elif isinstance(data, Pairs):
-        for name, value in data:
+        return [next(strings)]
+    if isinstance(data, Pairs):
+        for key, value in data:
             next(strings)
-            yield from located(value, strings, name)
-    elif isinstance(data, list):
-        parts = []
-        for value in data:
-            for _, found in located(value, strings, "source"):
-                parts += found
-        if key == "source" and data and all(isinstance(value, str) for value in data):
-            yield data, parts
+            parts = find_sources(value, strings, sources)
+            if key == "source":
+                sources[id(data)] = parts
+        return []
+    return [part for value in data for part in find_sources(value, strings, sources)] if isinstance(data, list) else []
 
 
 def read_cell(number: int, source: str | list[str], strings: list[re.Match], options: Options) -> Cell:
