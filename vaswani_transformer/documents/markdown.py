@@ -17,9 +17,9 @@ from markdown_it.token import Token
 
 from .document import Options, Span, TextDocument
 from .inline import Node, split_texts, text_of
-from .markdown_blocks import BLOCK_NAMES, PARSER, Blocks, Content, read_blocks
-from .markdown_inline import Reader, tag_of
-from .markdown_writer import Layout, Writer
+from .markdown_blocks import BLOCK_NAMES, PARSER, Blocks, Content, Title, read_blocks
+from .markdown_inline import Reader, tag_of, unescaped
+from .markdown_writer import Layout, Writer, write_title
 
 
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:(.*?))^(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
@@ -38,6 +38,7 @@ def read(content: str, options: Options, has_components: bool = False) -> TextDo
     spans = [*document.texts]
     for part in blocks.contents:
         spans += read_content(content, part, blocks)
+    spans += map(read_title, blocks.titles)
     if options.keep_anchors:
         document.edits += anchors(content, blocks)
     return TextDocument(content, spans, document.untranslated + blocks.untranslated, document.edits)
@@ -73,6 +74,15 @@ def read_content(document: str, content: Content, blocks: Blocks) -> Iterator[Sp
             yield Span(without_spaces(nodes), f"line {line}", content.place(begin), content.place(end - 1) + 1, writer)
 
 
+def read_title(title: Title) -> Span:
+    quote = title.text[-1]
+
+    def write(nodes: list[Node]) -> str:
+        return write_title("".join(map(text_of, nodes)), quote)
+
+    return Span([unescaped(title.text[:-1])], f"line {title.line + 1}", title.begin, title.end, write)
+
+
 def segments(tokens: list[Token]) -> Iterator[list[Token]]:
     """Divide tokens at the tags of HTML's blocks, such as <p> and <td>; a tag that has texts is a part of its own."""
     part: list[Token] = []
@@ -101,15 +111,15 @@ def without_spaces(nodes: list[Node]) -> list[Node]:
 
 def layout_of(document: str, content: Content, begin: int, end: int) -> Layout:
     """Return the layout of a text: that of its second line, and the width of the longest."""
-    rows = [row for row in content.text[begin:end].split("\n")]
+    rows = content.text[begin:end].split("\n")
     if len(rows) < 2 or content.kind == "cell":
         return Layout()
     second = begin + len(rows[0]) + 1
-    second += len(rows[1]) - len(rows[1].lstrip(" \t"))
-    place = content.place(second)
+    place = content.place(second + len(rows[1]) - len(rows[1].lstrip(" \t")))
     line_begin = max(document.rfind(mark, 0, place) for mark in "\r\n") + 1
     line_end = "\r\n" if document[line_begin - 2 : line_begin] == "\r\n" else document[line_begin - 1]
-    return Layout(document[line_begin:place], max(len(row.strip()) for row in rows), line_end)
+    inner_prefix = document[line_begin : max(line_begin, content.place(second))]
+    return Layout(document[line_begin:place], inner_prefix, max(len(row.strip()) for row in rows), line_end)
 
 
 def read_again(content: Content | None, blocks: Blocks, written: str) -> list[Node] | None:

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.html_blocks import block_names
@@ -18,7 +19,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
-from .markdown_inline import add_inline_rules, braces, tag_end, template_end
+from .markdown_inline import add_inline_rules, braces, tag_end, template_end, title_span, unescaped
 
 
 MAX_NESTING = 100
@@ -76,6 +77,15 @@ class Content:
         """Return the place in the document of a character of the text."""
         begin, place = self.places[bisect_right(self.places, (offset, 1 << 60)) - 1]
         return place + offset - begin
+
+
+class Title(NamedTuple):
+    """The title of a link definition: its spelling with the mark after it, its place and its line."""
+
+    text: str
+    begin: int
+    end: int
+    line: int
 
 
 # Rules ---------------------------------------------------------------------------------------------------------------
@@ -334,6 +344,7 @@ class Blocks:
     contents: list[Content]
     untranslated: Counter[str]
     env: dict
+    titles: list[Title] = field(default_factory=list)
 
 
 NAMES = {
@@ -356,7 +367,8 @@ def read_blocks(text: str, has_components: bool, start: int = 0) -> Blocks:
     untranslated["HTML blocks of program text"] = finder.programs
     for content in contents:
         content.tokens = PARSER.inline.parse(content.text, PARSER, env, [])
-    return Blocks(contents, +untranslated, env)
+    titles = [finder.title(token) for token in tokens if token.type == "definition" and token.meta["title"].strip()]
+    return Blocks(contents, +untranslated, env, [title for title in titles if title is not None])
 
 
 @dataclass
@@ -425,6 +437,15 @@ class Finder:
         frame = (previous.markup + " ", "") if is_heading and previous else ("", "")
         level = int(previous.tag[1]) if previous is not None and previous.type == "heading_open" else 0
         return Content(text, places, kind, self.number(token), frame, level=level)
+
+    def title(self, token: Token) -> Title | None:
+        """Return the title of a link definition; None if marks of quotes are between its lines."""
+        begin, end = self.lines[token.map[0]][0], self.line_end(token.map[1] - 1)
+        source = self.text[begin:end]
+        span = title_span(source, source.find("]:") + 2, len(source))
+        if span is None or unescaped(source[slice(*span)]) != " ".join(token.meta["title"].split()):
+            return None
+        return Title(source[span[0] : span[1] + 1], begin + span[0], begin + span[1], self.number(token))
 
     def split_row(self, token: Token) -> list[tuple[int, str]]:
         """Return the place and the text of each cell of a row."""

@@ -41,6 +41,7 @@ TEXT_ATTRIBUTE = re.compile(
     r"(?<=\s)(alt|title|aria-label|placeholder"
     r"|label|description|summary|caption)=(?:\"([^\"]*)\"|'([^']*)')"
 )
+SPACES = re.compile(" *")
 IDENTIFIER = re.compile(r"\w+(?:[_./-]\w+)+")
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNTRANSLATED = {"code", "kbd", "samp", "var", "tt", "pre", "script", "style", "textarea", "svg", "math", "Code"}
@@ -272,12 +273,53 @@ def tag_end(source: str, begin: int, limit: int) -> int:
     return -1
 
 
+def template_link(state: StateInline, silent: bool) -> bool:
+    """Take a link or an image whose address has templates with spaces, which CommonMark does not allow."""
+    begin = state.pos
+    is_image = state.src.startswith("![", begin)
+    if not is_image and state.src[begin] != "[":
+        return False
+    if max(last_place(state.src, "{{"), last_place(state.src, "{%")) < begin:
+        return False
+    label_end = state.md.helpers.parseLinkLabel(state, begin + is_image, not is_image)
+    end = template_address_end(state, label_end)
+    if end < 0:
+        return False
+    address, limit = state.src[label_end:end], state.posMax
+    if not silent and is_image:
+        token = state.push("image", "img", 0)
+        token.attrs, token.content = {"src": address}, state.src[begin + 2 : label_end]
+        token.children = state.md.inline.parse(token.content, state.md, state.env, [])
+    elif not silent:
+        state.pos, state.posMax = begin + 1, label_end
+        state.push("link_open", "a", 1).attrs = {"href": address}
+        state.md.inline.tokenize(state)
+        state.push("link_close", "a", -1)
+    state.pos, state.posMax = end, limit
+    return True
+
+
+def template_address_end(state: StateInline, label_end: int) -> int:
+    """Return the end of "](address)" if templates are in the address, or -1."""
+    place, has_template = label_end + 2, False
+    if label_end < 0 or not state.src.startswith("](", label_end):
+        return -1
+    while place < state.posMax and state.src[place] not in " \n([":
+        if state.src[place] == ")":
+            return place + 1 if has_template else -1
+        end = template_end(state.src, place, state.posMax, state.env) if state.src[place] == "{" else -1
+        has_template |= end > 0
+        place = max(end, place + 1)
+    return -1
+
+
 def add_inline_rules(parser: MarkdownIt):
     """Make a parser record places, and recognise what this module does."""
     parser.inline = Inline()
     parser.inline.ruler.at("text", text)
     parser.inline.ruler.at("newline", newline)
     parser.inline.ruler.after("text", "raw", raw)
+    parser.inline.ruler.before("link", "template_link", template_link)
     parser.inline.ruler.before("html_inline", "component", component)
     parser.inline.ruler.disable("linkify")
     parser.inline.ruler2.disable("fragments_join")  # joined tokens would have lost their places
@@ -371,9 +413,9 @@ class Reader:
             self.breaks.append(self.content[begin:end].rstrip(" \t"))
             yield "\v"
         elif token.type == "html_inline" and re.fullmatch(r"<br[^>]*>", token.content, re.IGNORECASE):
-            before, after = self.content[:begin], self.content[end:]
-            spaces = before[len(before.rstrip(" ")) :], after[: len(after) - len(after.lstrip(" "))]
-            self.breaks.append(token.content.join(spaces))
+            while begin and self.content[begin - 1] == " ":
+                begin -= 1
+            self.breaks.append(SPACES.match(self.content, begin)[0] + token.content + SPACES.match(self.content, end)[0])
             yield "\v"
         elif token.markup == "autolink":
             if token.nesting == 1:

@@ -22,7 +22,8 @@ BLOCK_START = re.compile(
 SAFE_START = re.compile(
     r"(?!(?:import|export)\b)(?:[^\W\d]|[*_]{1,3}[^\W\d_]|\[[^\W\d]|`[^`]|[\"'(«„“‚‘¿¡]|\d+(?![\d.)])|[^\x00-\x7f])"
 )
-SPACE, LINE_END = "\ufdd0", "\ufdd1"  # a space and a line end that are not for wrapping; noncharacters
+# Noncharacters: a space that is not for wrapping, the line end of a line break, and a line end inside markup.
+SPACE, LINE_END, INNER_END = "\ufdd0", "\ufdd1", "\ufdd2"
 TAGS = {"em": "em", "strong": "strong", "s": "del"}
 
 
@@ -38,9 +39,17 @@ STYLES = (Style(), Style(True), Style(True, "*"), Style(True, "<"))
 
 @dataclass
 class Layout:
-    """The lines of a text: what each but the first begins with, their width or 0 for no wrapping, and their end."""
+    """The lines of a text.
+
+    Args:
+        prefix: What lines begin with, except for the first.
+        inner_prefix: What lines inside markup begin with, such as those of a long tag, before their own indent.
+        width: The width of the lines, or 0 for no wrapping.
+        line_end: The characters of a line end.
+    """
 
     prefix: str = ""
+    inner_prefix: str = ""
     width: int = 0
     line_end: str = "\n"
 
@@ -68,12 +77,14 @@ class Writer:
         wanted, written = meaning(nodes), ""
         for style in STYLES:
             written = self.write(nodes, style)
-            read = self.read(written)
+            read = self.read(written.replace(INNER_END, "\n"))
             if read is not None and meaning(read) == wanted:
                 break
         if self.is_cell:
             return written.replace("|", "\\|")
-        return written.replace("\n", self.layout.line_end + self.layout.prefix)
+        layout = self.layout
+        written = written.replace("\n", layout.line_end + layout.prefix)
+        return written.replace(INNER_END, layout.line_end + layout.inner_prefix)
 
     def write(self, nodes: list[Node], style: Style) -> str:
         """Return the nodes as lines without prefixes."""
@@ -113,7 +124,7 @@ class Pass:
 
     def text(self, text: str) -> str:
         if text == "\v":
-            return fixed(next(self.breaks, "<br>"))
+            return fixed(next(self.breaks, "<br>")).replace(INNER_END, LINE_END)
         return self.special.sub(self.escape, text)
 
     def escape(self, match: re.Match) -> str:
@@ -150,16 +161,21 @@ class Pass:
         text = "".join(node for node in expanded(nodes) if isinstance(node, str))
         if kind.startswith("&"):
             return fixed(re.sub(rf"[<{kind[1]}]|&(?=#?\w+;)", lambda match: html.escape(match[0]), text))
-        return fixed(re.sub(rf"[\\{kind}]|\((?={'.' if kind == ')' else '(?!)'})", r"\\\g<0>", text))
+        return fixed(write_title(text, kind))
+
+
+def write_title(title: str, quote: str) -> str:
+    """Return the title of a link, for a kind of quotation mark, which may be a parenthesis."""
+    return re.sub(r"[\\()]" if quote == ")" else rf"[\\{quote}]", r"\\\g<0>", title)
 
 
 def fixed(text: str) -> str:
     """Return a text that is not wrapped."""
-    return text.replace(" ", SPACE).replace("\n", LINE_END)
+    return text.replace(" ", SPACE).replace("\n", INNER_END)
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.replace(SPACE, " ").replace(LINE_END, " ").split())
+    return " ".join(text.replace(SPACE, " ").replace(INNER_END, " ").split())
 
 
 def wrap(text: str, width: int) -> str:
@@ -168,7 +184,8 @@ def wrap(text: str, width: int) -> str:
         return text
     lines = []
     for word in text.split(" "):
-        if lines and (len(lines[-1]) + 1 + len(word) <= max(width, MIN_WIDTH) or not SAFE_START.match(word)):
+        length = len(lines[-1].rpartition(INNER_END)[2]) if lines else 0
+        if lines and (length + 1 + len(word.partition(INNER_END)[0]) <= max(width, MIN_WIDTH) or not SAFE_START.match(word)):
             lines[-1] += " " + word
         else:
             lines.append(word)
