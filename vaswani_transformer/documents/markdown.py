@@ -1,8 +1,8 @@
 """Markdown: the texts of paragraphs, headings, lists, quotes, tables, notes, definitions, titles and HTML.
 
-markdown-it-py finds the blocks; it is the best kept parser in Python that follows CommonMark. Its tokens of inline markup
-have no places, so `markdown_inline` records them. mdformat, which renders markdown-it's tokens, would rewrite the whole
-document in its own style, and tree-sitter's grammar does not follow CommonMark in all cases.
+markdown-it-py finds the blocks; it is the best kept parser in Python that follows CommonMark. Its tokens of inline
+markup have no places, so `markdown_inline` records them. mdformat, which renders markdown-it's tokens, would rewrite
+the whole document in its own style, and tree-sitter's grammar does not follow CommonMark in all cases.
 """
 
 import json
@@ -24,7 +24,9 @@ from .markdown_writer import Layout, Writer, write_title
 
 FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:(.*?))^(?:\1|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 YAML_KEY = re.compile(r"^(?:[\"']?[\w-][\w .-]*[\"']?:(?:\s|$)|#)", re.MULTILINE)
-TOML_TEXT = re.compile(r"^[ \t]*(?:\[([^\[\]\n]+)\]|([\w.-]+)[ \t]*=[ \t]*(\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*(?:#.*)?)$", re.MULTILINE)
+TOML_TEXT = re.compile(
+    r"^[ \t]*(?:\[([^\[\]\n]+)\]|([\w.-]+)[ \t]*=[ \t]*(\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')[ \t]*(?:#.*)?)$", re.MULTILINE
+)
 HEADING_ID = re.compile(r"\{[^{}]*#[^{}]*\}\s*$|<a\s[^>]*\b(?:id|name)=|\{/\*\s*#.*\*/\}\s*$")
 
 
@@ -41,6 +43,7 @@ def read(content: str, options: Options, has_components: bool = False) -> TextDo
     spans += map(read_title, blocks.titles)
     if options.keep_anchors:
         document.edits += anchors(content, blocks)
+    spans.sort(key=lambda span: span.begin)
     return TextDocument(content, spans, document.untranslated + blocks.untranslated, document.edits)
 
 

@@ -19,6 +19,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
+from .document import DocumentError
 from .markdown_inline import add_inline_rules, braces, tag_end, template_end, title_span, unescaped
 
 
@@ -27,8 +28,8 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # as the parser counts th
 ALL = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 # Directives of MyST whose content is not prose.
 PROGRAMS = set(
-    "code code-block code-cell sourcecode highlight literalinclude include toctree math mermaid graphviz eval-rst raw image "
-    "csv-table autoclass autofunction automodule autosummary contents bibliography doctest plot parsed-literal".split()
+    "code code-block code-cell sourcecode highlight literalinclude include toctree math mermaid graphviz eval-rst "
+    "raw image csv-table autoclass autofunction automodule autosummary contents bibliography doctest plot parsed-literal".split()
 )
 PROSE = set(
     "note warning tip important caution danger attention hint error seealso admonition versionadded versionchanged "
@@ -42,7 +43,8 @@ ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)[ \t]*[\w| -]*(?:\"(.*)\")?$|===[!+]*
 FENCED = re.compile(r"/{3,}(?:[ \t]*$|[ \t]*[\w-]+[ \t]*(?:\|(.*))?$)")
 ABBREVIATION = re.compile(r"\*\[[^\]\n]+\]:[ \t]*(.*)")
 PLAIN_LINE = re.compile(
-    r"(?:;*-+8<-+.*|\[\[?_?toc_?\]\]?|@\[toc\].*|@(?:tab|import)\b.*|<<<[ \t]*[@./].*|\\[a-z]+(?:\{[^{}]*\})?)$", re.IGNORECASE
+    r"(?:;*-+8<-+.*|\[\[?_?toc_?\]\]?|@\[toc\].*|@(?:tab|import)\b.*|<<<[ \t]*[@./].*|\\[a-z]+(?:\{[^{}]*\})?)$",
+    re.IGNORECASE,
 )
 IMPORT = re.compile(r"import\s+(?:[\w*{][^'\"]*\sfrom\s+)?['\"][^'\"]+['\"];?\s*$|import\s*\{[^}'\"]*$")
 EXPORT = re.compile(r"export\s+(?:const|let|var|function|class|async|\{|\*|default\s+(?:function|class|\(|\{|async))")
@@ -361,6 +363,8 @@ def read_blocks(text: str, has_components: bool, start: int = 0) -> Blocks:
     tokens: list[Token] = []
     source = re.sub(r"\r\n?", "\n", text[start:]).replace("\0", "\ufffd")
     PARSER.block.parse(source, PARSER, env, tokens)
+    if any(token.level >= MAX_NESTING - 1 for token in tokens):
+        raise DocumentError("the document is nested too deeply.")  # the parser leaves out what is deeper
     finder = Finder(text, lines, lines_before)
     untranslated = Counter(NAMES[token.type] for token in tokens if token.type in NAMES)
     contents = [content for content in finder.contents(tokens) if content.text.strip()]

@@ -415,7 +415,9 @@ class Reader:
         elif token.type == "html_inline" and re.fullmatch(r"<br[^>]*>", token.content, re.IGNORECASE):
             while begin and self.content[begin - 1] == " ":
                 begin -= 1
-            self.breaks.append(SPACES.match(self.content, begin)[0] + token.content + SPACES.match(self.content, end)[0])
+            self.breaks.append(
+                SPACES.match(self.content, begin)[0] + token.content + SPACES.match(self.content, end)[0]
+            )
             yield "\v"
         elif token.markup == "autolink":
             if token.nesting == 1:

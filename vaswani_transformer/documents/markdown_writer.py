@@ -1,4 +1,4 @@
-"""From nodes to Markdown: with the source's spelling, with escapes only where they are needed, and wrapped as before."""
+"""From nodes to Markdown: the source's spelling, escapes only where they are needed, and lines as long as before."""
 
 import html
 import re
@@ -15,8 +15,8 @@ MIN_WIDTH = 40  # of wrapped lines, in characters
 SPECIAL = re.compile(r"[\\`*\[\]<${]|(?<!\w)_|_(?!\w)|~~|&(?=#?\w+;)|:(?=[\w+-]+:)")
 # The beginning of a line that would be read as another block.
 BLOCK_START = re.compile(
-    r"(?m)^([ \t]*)(?:(\d{1,9})(?=[.)](?:\s|$))|(?=[-+*:~](?:\s|$)|#{1,6}(?:\s|$)|>|[=-]+\s*$|`{3}|~{3}|:{2}|!!!|\?\?\?|===|///"
-    r"|\$\$|<|\||[-_*](?:[ \t]*[-_*]){2,}\s*$|\[|\{|@|--))"
+    r"(?m)^([ \t]*)(?:(\d{1,9})(?=[.)](?:\s|$))|(?=[-+*:~](?:\s|$)|#{1,6}(?:\s|$)|[=-]+\s*$"
+    r"|[-_*](?:[ \t]*[-_*]){2,}\s*$|`{3}|~{3}|:{2}|!!!|\?\?\?|===|///|\$\$|--|[><|\[{@]))"
 )
 # A word that may begin a line without being read as another block.
 SAFE_START = re.compile(
@@ -185,7 +185,9 @@ def wrap(text: str, width: int) -> str:
     lines = []
     for word in text.split(" "):
         length = len(lines[-1].rpartition(INNER_END)[2]) if lines else 0
-        if lines and (length + 1 + len(word.partition(INNER_END)[0]) <= max(width, MIN_WIDTH) or not SAFE_START.match(word)):
+        if lines and (
+            length + 1 + len(word.partition(INNER_END)[0]) <= max(width, MIN_WIDTH) or not SAFE_START.match(word)
+        ):
             lines[-1] += " " + word
         else:
             lines.append(word)

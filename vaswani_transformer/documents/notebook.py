@@ -1,7 +1,7 @@
 """Jupyter notebooks: the texts of the Markdown cells; every byte outside the sources of these cells stays.
 
-nbformat would write the whole file again, and the json module gives no places. So the strings of the file are found by a
-regular expression, and json tells which of them are the sources.
+nbformat would write the whole file again, and the json module gives no places. So a regular expression finds the
+strings of the file, and json tells which of them are the sources.
 """
 
 import json
@@ -77,7 +77,7 @@ def read(content: str, options: Options) -> Notebook:
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"Not a valid notebook: {error}.") from error
     cells = value_of(data, "cells")
-    if not isinstance(cells, list):
+    if not isinstance(cells, list) or isinstance(cells, Pairs):
         raise DocumentError("Not a notebook of version 4: it has no list of cells.")
     sources: dict[int, list[re.Match]] = {}
     find_sources(data, STRING.finditer(content), sources)
@@ -86,7 +86,7 @@ def read(content: str, options: Options) -> Notebook:
         source = value_of(cell, "source")
         if value_of(cell, "cell_type") != "markdown":
             untranslated["code cells"] += 1
-        elif parts := sources.get(id(cell)):
+        elif (parts := sources.get(id(cell))) and all(isinstance(part, str) for part in source):
             result.append(read_cell(number, source, parts, options))
             untranslated += result[-1].document.untranslated
     return Notebook(content, result, untranslated)

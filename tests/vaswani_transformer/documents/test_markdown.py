@@ -81,7 +81,7 @@ def test_tables_stay(rows):
         "***\n",
         "import Tabs from '@theme/Tabs';\nimport {\n  One,\n  two\n} from 'x';\n",
         "export const one = () => {\n\n  two\n};\n",
-        "{% include note.html content=\"one two\" %}\n",
+        '{% include note.html content="one two" %}\n',
         "{% highlight ruby %}\none two\n{% endhighlight %}\n",
         "{{< highlight go >}}\none two\n{{< /highlight >}}\n",
         "{{< one two >}}\n",
@@ -188,12 +188,66 @@ def test_real_pages_keep_their_blocks_and_code(page, translate):
 
 INDENTS = ["", "  ", "> ", "- ", "1. ", "   ", "\t", "    "]
 PIECES = [
-    "word", "Two words.", "**b** ", "*", "_i_", "`c d`", "[l](u 't')", "[r]", "![a *b*](i)", "<b>x</b>", "<br>", "<div>",
-    "</div>", "&nbsp;", "\\*", "  \n", "\\\n", "| a | b |", "|---|---|", "\\|", "# h #", "===", "---", "```", "~~~ x",
-    "{{ x }}", "{% y %}", "{#id}", "{", "}", "$x$", "$$", "$5", ":::tip T", ":::", '!!! note "T"', '=== "T"', "[^1]",
-    "[^1]: n", "[r]: u 't'", ": def", "<!-- c -->", "-->", "[!NOTE]", "import a from 'b'", "<Tab x={1} label='L'>", "</Tab>",
-    "<https://a.b>", "https://a.b/c_d_e.", "[[w]]", "\x00", "\x0b", "\u2028", "é", "--8<--", "[ ] t", "\t", "/// x | T", "+++",
-]  # fmt: skip
+    "word",
+    "Two words.",
+    "**b** ",
+    "*",
+    "_i_",
+    "`c d`",
+    "[l](u 't')",
+    "[r]",
+    "![a *b*](i)",
+    "<b>x</b>",
+    "<br>",
+    "<div>",
+    "</div>",
+    "&nbsp;",
+    "\\*",
+    "  \n",
+    "\\\n",
+    "| a | b |",
+    "|---|---|",
+    "\\|",
+    "# h #",
+    "===",
+    "---",
+    "```",
+    "~~~ x",
+    "{{ x }}",
+    "{% y %}",
+    "{#id}",
+    "{",
+    "}",
+    "$x$",
+    "$$",
+    "$5",
+    ":::tip T",
+    ":::",
+    '!!! note "T"',
+    '=== "T"',
+    "[^1]",
+    "[^1]: n",
+    "[r]: u 't'",
+    ": def",
+    "<!-- c -->",
+    "-->",
+    "[!NOTE]",
+    "import a from 'b'",
+    "<Tab x={1} label='L'>",
+    "</Tab>",
+    "<https://a.b>",
+    "https://a.b/c_d_e.",
+    "[[w]]",
+    "\x00",
+    "\x0b",
+    "\u2028",
+    "é",
+    "--8<--",
+    "[ ] t",
+    "\t",
+    "/// x | T",
+    "+++",
+]
 LINES = st.lists(
     st.tuples(
         st.lists(st.sampled_from(INDENTS), max_size=3).map("".join),
@@ -287,8 +341,8 @@ def test_shouting_keeps_the_structure(parts):
         ("| a |\n|---|\n| <ul><li>b</li><li>c</li></ul> |\n", "| A |\n|---|\n| <ul><li>B</li><li>C</li></ul> |\n"),
         ("[r]: http://x.y 'One \\'two'\n", "[r]: http://x.y 'ONE \\'TWO'\n"),
         (
-            '<details open>\n<summary>Click <b>me</b></summary>\n\nText *a*\n\n</details>\n',
-            '<details open>\n<summary>CLICK <b>ME</b></summary>\n\nTEXT *A*\n\n</details>\n',
+            "<details open>\n<summary>Click <b>me</b></summary>\n\nText *a*\n\n</details>\n",
+            "<details open>\n<summary>CLICK <b>ME</b></summary>\n\nTEXT *A*\n\n</details>\n",
         ),
         (
             '<p align=center>\n  <img src="a_b.png" alt="A dog">\n</p>\n',
@@ -299,7 +353,7 @@ def test_shouting_keeps_the_structure(parts):
             '<a href="?a=1&copy=2&reg=3">ONE</a><p>TWO É \\*<p>THREE\n',
         ),
     ],
-)  # fmt: skip
+)
 def test_only_words_change(text, expected):
     assert shouted(".md", text) == expected
     assert unchanged(".md", text) == text
@@ -312,13 +366,19 @@ def test_only_words_change(text, expected):
     [
         ("Open {props.name} and {a + b} now\n", "OPEN {props.name} AND {a + b} NOW\n"),
         ("{/* one\n\ntwo */}\n\nText\n", "{/* one\n\ntwo */}\n\nTEXT\n"),
-        ("<Tab value='one two' label=\"Get started\">\nText\n</Tab>\n", "<Tab value='one two' label=\"GET STARTED\">\nTEXT\n</Tab>\n"),
-        ("<Card\n  title='Hi you'\n  run={() => {\n    go('a b');\n  }}\n/>\n", "<Card\n  title='HI YOU'\n  run={() => {\n    go('a b');\n  }}\n/>\n"),
+        (
+            "<Tab value='one two' label=\"Get started\">\nText\n</Tab>\n",
+            "<Tab value='one two' label=\"GET STARTED\">\nTEXT\n</Tab>\n",
+        ),
+        (
+            "<Card\n  title='Hi you'\n  run={() => {\n    go('a b');\n  }}\n/>\n",
+            "<Card\n  title='HI YOU'\n  run={() => {\n    go('a b');\n  }}\n/>\n",
+        ),
         ("Use <Tip text={x > 1}>a word</Tip> here\n", "USE <Tip text={x > 1}>A WORD</Tip> HERE\n"),
         ("<div>\n*Text*\n</div>\n", "<div>\n*TEXT*\n</div>\n"),
         ("<>\nText\n</>\n", "<>\nTEXT\n</>\n"),
     ],
-)  # fmt: skip
+)
 def test_components_stay(text, expected):
     assert shouted(".mdx", text) == expected
     assert unchanged(".mdx", text) == text
@@ -335,7 +395,7 @@ def test_chosen_keys_of_a_front_matter_are_translated():
     text = '---\n# c\ntitle: "One two"  # t\ntags: [a, b]\n---\nText\n'
     assert texts_of(".md", text) == ["Text"]
     assert shouted(".md", text, keys=["title"]) == '---\n# c\ntitle: "ONE TWO"  # t\ntags: [a, b]\n---\nTEXT\n'
-    toml = "+++\ntitle = 'One \"two\"' # t\n[params]\nnote = \"a b\"\n+++\nText\n"
+    toml = '+++\ntitle = \'One "two"\' # t\n[params]\nnote = "a b"\n+++\nText\n'
     expected = '+++\ntitle = "ONE \\"TWO\\"" # t\n[params]\nnote = "A B"\n+++\nTEXT\n'
     assert shouted(".md", toml, keys=["title", "params.note"]) == expected
 
@@ -365,10 +425,24 @@ def test_headings_can_keep_their_anchors(heading, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "this is _un_ kind\n", "a **(b)** c\n", "`a` *b* `\n", "a [b] (c)\n", "x | y\n", "b [a](x) !\n", "2 * 3 * 4 _\n",
-        "end :::\n", "end import\n", "x $$\n", "word 1.\n", "a <b\n", "# one #two\n", "end [!NOTE]\n", "a ---\n", "a ===\n",
+        "this is _un_ kind\n",
+        "a **(b)** c\n",
+        "`a` *b* `\n",
+        "a [b] (c)\n",
+        "x | y\n",
+        "b [a](x) !\n",
+        "2 * 3 * 4 _\n",
+        "end :::\n",
+        "end import\n",
+        "x $$\n",
+        "word 1.\n",
+        "a <b\n",
+        "# one #two\n",
+        "end [!NOTE]\n",
+        "a ---\n",
+        "a ===\n",
     ],
-)  # fmt: skip
+)
 def test_reversed_words_stay_words(text):
     after = reversed_words(".md", text)
     assert blocks(after) == blocks(text)
@@ -409,11 +483,49 @@ def calls(text: str) -> int:
 @pytest.mark.parametrize(
     "piece",
     [
-        "{{ ", "{% ", "{", "$a ", "$$\n", "[[", "![[", "[^", "<A b={", "<a ", "<a>", "</a>", '<a b="', ":::{x}\n", "```{note}\n",
-        "https://a", ":a", "**a", "a*", "_a ", "[a](", "![", "`a", "\\", "&a;", "<!--", "--8<--\n", "{%highlight\n", "import {\n",
-        "export const a = {\n", "!!! x\n", "a\n", "a | ", "> ", "- a\n", "word ", "<br>", "<b>x</b>", "[a]: b\n", "x  \n", "| a |\n",
+        "{{ ",
+        "{% ",
+        "{",
+        "$a ",
+        "$$\n",
+        "[[",
+        "![[",
+        "[^",
+        "<A b={",
+        "<a ",
+        "<a>",
+        "</a>",
+        '<a b="',
+        ":::{x}\n",
+        "```{note}\n",
+        "https://a",
+        ":a",
+        "**a",
+        "a*",
+        "_a ",
+        "[a](",
+        "![",
+        "`a",
+        "\\",
+        "&a;",
+        "<!--",
+        "--8<--\n",
+        "{%highlight\n",
+        "import {\n",
+        "export const a = {\n",
+        "!!! x\n",
+        "a\n",
+        "a | ",
+        "> ",
+        "- a\n",
+        "word ",
+        "<br>",
+        "<b>x</b>",
+        "[a]: b\n",
+        "x  \n",
+        "| a |\n",
     ],
-)  # fmt: skip
+)
 def test_time_is_linear(piece):
     once, twice = calls(piece * 150), calls(piece * 300)
     assert twice < 2.5 * once + 1000
