@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.html_blocks import block_names
@@ -25,11 +25,12 @@ from .markdown_inline import add_inline_rules, braces, tag_end, template_end, ti
 
 MAX_NESTING = 100
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # as the parser counts them
-ALL = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+ALL: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 # Directives of MyST whose content is not prose.
 PROGRAMS = set(
     "code code-block code-cell sourcecode highlight literalinclude include toctree math mermaid graphviz eval-rst "
-    "raw image csv-table autoclass autofunction automodule autosummary contents bibliography doctest plot parsed-literal".split()
+    "raw image csv-table autoclass autofunction automodule autosummary contents bibliography doctest plot "
+    "parsed-literal".split()
 )
 PROSE = set(
     "note warning tip important caution danger attention hint error seealso admonition versionadded versionchanged "
@@ -93,6 +94,11 @@ class Title(NamedTuple):
 # Rules ---------------------------------------------------------------------------------------------------------------
 
 
+def lines_of(token: Token) -> list[int]:
+    """Return the numbers of a token's first line and of the line after its last."""
+    return token.map or [0, 1]
+
+
 def line_at(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
 
@@ -122,7 +128,7 @@ def marked_line(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     return True
 
 
-def line_title(line: str, env: dict) -> tuple[int, int] | None:
+def line_title(line: str, env: Any) -> tuple[int, int] | None:
     """Return the span of the title in a line that is not a paragraph, or None if it is one."""
     if line[:1] not in ":[/*-;@<\\{":
         return None
@@ -149,7 +155,7 @@ def trimmed_span(line: str, begin: int, end: int) -> tuple[int, int]:
     return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def has_only_templates(line: str, env: dict) -> bool:
+def has_only_templates(line: str, env: Any) -> bool:
     """Whether a line is only templates or attributes. A variable such as {{ name }} may be a word of a sentence."""
     place = 0
     while place < len(line):
@@ -306,7 +312,7 @@ def with_row_ends(rule: Callable) -> Callable:
         if is_table and not silent:
             for token in state.tokens[count:]:
                 if token.type == "tr_open":
-                    number = token.map[0]
+                    number = lines_of(token)[0]
                     token.meta["length"] = state.eMarks[number] - state.bMarks[number] - state.tShift[number]
         return is_table
 
@@ -410,14 +416,14 @@ class Finder:
                 else:
                     yield self.of_lines(token, previous)
             elif token.meta.get("end") is not None and token.map:
-                end = self.line_end(token.map[0]) - token.meta["end"]
+                end = self.line_end(lines_of(token)[0]) - token.meta["end"]
                 begin = end - len(token.content)
                 frame = token.meta["frame"]
                 yield Content(token.content, [(0, begin)], "line", self.number(token), frame)
             previous = token
 
     def number(self, token: Token) -> int:
-        return self.lines_before + token.map[0]
+        return self.lines_before + lines_of(token)[0]
 
     def line_end(self, number: int) -> int:
         begin, end = self.lines[number]
@@ -428,7 +434,7 @@ class Finder:
         places, offset = [], 0
         text = token.content
         is_heading = previous is not None and previous.type == "heading_open" and previous.markup.startswith("#")
-        for number, line in enumerate(text.split("\n"), token.map[0]):
+        for number, line in enumerate(text.split("\n"), lines_of(token)[0]):
             if number >= len(self.lines):
                 break
             source = self.text[slice(*self.lines[number])].rstrip("\r\n")
@@ -444,7 +450,7 @@ class Finder:
 
     def title(self, token: Token) -> Title | None:
         """Return the title of a link definition; None if marks of quotes are between its lines."""
-        begin, end = self.lines[token.map[0]][0], self.line_end(token.map[1] - 1)
+        begin, end = self.lines[lines_of(token)[0]][0], self.line_end(lines_of(token)[1] - 1)
         source = self.text[begin:end]
         span = title_span(source, source.find("]:") + 2, len(source))
         if span is None or unescaped(source[slice(*span)]) != " ".join(token.meta["title"].split()):
@@ -453,7 +459,7 @@ class Finder:
 
     def split_row(self, token: Token) -> list[tuple[int, str]]:
         """Return the place and the text of each cell of a row."""
-        end = self.line_end(token.map[0])
+        end = self.line_end(lines_of(token)[0])
         begin = end - token.meta["length"]
         row = self.text[begin:end]
         places = [match.start() for match in re.finditer(r"(?<!\\)\|", row)]

@@ -41,7 +41,6 @@ TEXT_ATTRIBUTE = re.compile(
     r"(?<=\s)(alt|title|aria-label|placeholder"
     r"|label|description|summary|caption)=(?:\"([^\"]*)\"|'([^']*)')"
 )
-SPACES = re.compile(" *")
 IDENTIFIER = re.compile(r"\w+(?:[_./-]\w+)+")
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNTRANSLATED = {"code", "kbd", "samp", "var", "tt", "pre", "script", "style", "textarea", "svg", "math", "Code"}
@@ -288,11 +287,11 @@ def template_link(state: StateInline, silent: bool) -> bool:
     address, limit = state.src[label_end:end], state.posMax
     if not silent and is_image:
         token = state.push("image", "img", 0)
-        token.attrs, token.content = {"src": address}, state.src[begin + 2 : label_end]
+        token.attrs["src"], token.content = address, state.src[begin + 2 : label_end]
         token.children = state.md.inline.parse(token.content, state.md, state.env, [])
     elif not silent:
         state.pos, state.posMax = begin + 1, label_end
-        state.push("link_open", "a", 1).attrs = {"href": address}
+        state.push("link_open", "a", 1).attrs["href"] = address
         state.md.inline.tokenize(state)
         state.push("link_close", "a", -1)
     state.pos, state.posMax = end, limit
@@ -415,9 +414,9 @@ class Reader:
         elif token.type == "html_inline" and re.fullmatch(r"<br[^>]*>", token.content, re.IGNORECASE):
             while begin and self.content[begin - 1] == " ":
                 begin -= 1
-            self.breaks.append(
-                SPACES.match(self.content, begin)[0] + token.content + SPACES.match(self.content, end)[0]
-            )
+            while self.content[end : end + 1] == " ":
+                end += 1
+            self.breaks.append(self.content[begin:end])
             yield "\v"
         elif token.markup == "autolink":
             if token.nesting == 1:
@@ -477,7 +476,7 @@ def add_node(nodes: list[Node], node: Node):
     elif node in ("\n", "\v"):
         nodes[-1] = last.rstrip(" \t") + node.replace("\n", " ")
     else:
-        nodes[-1] += node.lstrip(" \t") if last.endswith("\v") else node
+        nodes[-1] = last + (node.lstrip(" \t") if last.endswith("\v") else node)
 
 
 def raw_markup(content: str) -> Markup:
@@ -501,15 +500,17 @@ def link_markup(content: str, begin: int, label_end: int, end: int, address: Any
 
 def title_span(content: str, begin: int, end: int) -> tuple[int, int] | None:
     """Return the span of the title, without its quotes, at the end of a link or a definition."""
-    destination = PARSER_HELPERS.parseLinkDestination(content, begin + skip_spaces(content, begin), end)
+    destination = PARSER_HELPERS.parseLinkDestination(content, skip_spaces(content, begin), end)
     place = destination.pos if destination.ok else begin
-    place += skip_spaces(content, place)
+    place = skip_spaces(content, place)
     title = PARSER_HELPERS.parseLinkTitle(content, place, end)
     return (place + 1, title.pos - 1) if title.ok and title.str.strip() else None
 
 
-def skip_spaces(content: str, begin: int) -> int:
-    return len(re.compile(r"\s*").match(content, begin)[0])
+def skip_spaces(content: str, place: int) -> int:
+    while content[place : place + 1].isspace():
+        place += 1
+    return place
 
 
 def unescaped(content: str) -> str:

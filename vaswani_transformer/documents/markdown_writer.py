@@ -113,6 +113,8 @@ class Pass:
     def node(self, node: Node) -> str:
         if isinstance(node, str):
             return "".join(self.text(part) for part in re.split("(\v)", node))
+        if not isinstance(node, Element | Object):
+            return self.nodes(node.nodes)
         markup, texts = node.origin, iter(node.texts)
         content = self.nodes(node.nodes) if isinstance(node, Element) else ""
         if markup.key in TAGS:
