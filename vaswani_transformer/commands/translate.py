@@ -68,13 +68,9 @@ def translate(
     check_files(text, input, output)
     check_n_best(results.n_best, search.beams)
     document = documents.document_in(text, input, output)
-    if document and parts.show_texts:
-        documents.show_texts(document, parts)
-        return
-    if document:
+    if document and not parts.show_texts:
         documents.check_arguments(document, output, results, splitting, processes)
-        documents.choose_languages(document, parts, choice)
-    else:
+    elif not document:
         documents.check_line_output(output)
         if parts.given():
             raise typer.BadParameter("This option works only with documents.", param_hint=parts.given()[0])
@@ -84,6 +80,11 @@ def translate(
 
     with errors_as_messages(), TermCounter.open(glossary, glossary_report) as terms:
         settings |= terms.settings
+        if document and parts.show_texts:
+            documents.show_texts(document, parts)
+            return
+        if document:
+            documents.choose_languages(document, parts, choice)
         source = models.choose(choice)
         check_output(output)
         model = source, device, dtype, threads

@@ -32,6 +32,8 @@ FORMATS = {
     ".txt": Format("plain"),
     ".md": Format("markdown", has_keys=True),
     ".markdown": Format("markdown", has_keys=True),
+    ".mdx": Format("markdown", "read_mdx", has_keys=True),
+    ".ipynb": Format("notebook"),
     ".html": Format("html"),
     ".htm": Format("html"),
     ".srt": Format("subtitles"),

@@ -120,6 +120,8 @@ def test_a_missing_file_is_an_os_error(tmp_path):
         ("a.tmx", b"<tmx/>", "a.tmx: The file has no texts to translate."),
         ("a.html", b"<b>" * 3000 + b"x", "a.html: the document is nested too deeply."),
         ("a.md", b"*" * 3000 + b"x" + b"*" * 3000, "a.md: the document is nested too deeply."),
+        ("a.md", b"> " * 3000 + b"x", "a.md: the document is nested too deeply."),
+        ("a.ipynb", b"[]", "a.ipynb: Not a notebook of version 4: it has no list of cells."),
         ("a.md", b"caf\xe9", "a.md is not UTF-8 (byte 0xe9 at position 3). Convert it first, e.g. with `iconv"),
         ("a.json", "{}".encode("utf-16"), "a.json is not UTF-8 (byte 0xff at position 0)"),
     ],
@@ -152,8 +154,9 @@ def test_only_json_and_yaml_have_keys(suffix):
 )
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch, suffix, library, module):
     monkeypatch.setitem(sys.modules, library, None)
-    if module:
-        monkeypatch.delitem(sys.modules, f"vaswani_transformer.documents.{module}", raising=False)
+    for name in list(sys.modules):
+        if module and name.startswith(f"vaswani_transformer.documents.{module}"):
+            monkeypatch.delitem(sys.modules, name)
     message = rf"^The format {suffix} needs {library}.*, which is not installed: pip install .*documents"
     with pytest.raises(DocumentError, match=message):
         unchanged(suffix, EXAMPLES[suffix])
