@@ -130,9 +130,11 @@ def show_texts(document: Path, parts: DocumentOptions):
     content = read(document, parts)
     for text in content.texts:
         for nodes in split_texts(text.nodes):
-            print(f"{text.place}\t{flatten(nodes).text}" if text.place else flatten(nodes).text)
-    for reason, number in content.untranslated.items():
-        err.print(f"{number:,} {reason} stay as they are.", style="dim", highlight=False)
+            line = " | ".join(flatten(nodes).text.splitlines())
+            print(f"{text.place}\t{line}" if text.place else line)
+    counts = [f"{reason} ({number:,})" for reason, number in content.untranslated.items()]
+    if counts:
+        err.print(f"Unchanged: {', '.join(counts)}", style="dim", highlight=False)
 
 
 def read(document: Path, parts: DocumentOptions) -> Any:

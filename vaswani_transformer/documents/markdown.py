@@ -44,7 +44,7 @@ def read(content: str, options: Options, has_components: bool = False) -> TextDo
     if options.keep_anchors:
         document.edits += anchors(content, blocks)
     spans.sort(key=lambda span: span.begin)
-    return TextDocument(content, spans, document.untranslated + blocks.untranslated, document.edits)
+    return TextDocument(content, spans, document.untranslated + blocks.untranslated, edits=document.edits)
 
 
 def read_mdx(content: str, options: Options) -> TextDocument:
@@ -151,7 +151,7 @@ def front_matter(content: str, match: re.Match, options: Options) -> TextDocumen
     front = read_yaml(match[2], options)
     texts = [replace(text, begin=text.begin + begin, end=text.end + begin) for text in front.texts]
     edits = [(first + begin, last + begin, new) for first, last, new in front.edits]
-    return TextDocument(content, texts, front.untranslated, edits)
+    return TextDocument(content, texts, front.untranslated, edits=edits)
 
 
 def toml_texts(front: str, begin: int, options: Options) -> Iterator[Span]:
