@@ -17,10 +17,10 @@ from vaswani_transformer.documents import SUFFIXES
 
 
 PYPI = (
-    "python-docx==1.1.2 docxcompose==1.4.0 docxtpl==0.19.0 python-pptx==1.0.2 openpyxl==3.1.5 odfpy==1.4.1 EbookLib==0.18"
+    "python-docx==1.1.2 python-pptx==1.0.2 openpyxl==3.1.5 odfpy==1.4.1 EbookLib==0.18"
     " translate-toolkit==3.20.4 pysrt==1.1.2 webvtt-py==0.5.1 pysubs2==1.8.0 srt==3.5.3 Django==5.2 babel==2.18.0"
     " mkdocs==1.6.1 mkdocs-material==9.6.0 typer==0.15.1 fastapi==0.115.6 markdown-it-py==3.0.0 mdit-py-plugins==0.4.2"
-    " nbformat==5.10.4 nbconvert==7.16.5 html5lib==1.1 sphinx==8.1.3 ruamel.yaml==0.18.6 jsonschema==4.23.0 wagtail==6.3"
+    " nbformat==5.10.4 nbconvert==7.16.5 html5lib==1.1 sphinx==8.1.3 ruamel.yaml==0.18.6 wagtail==6.3"
 ).split()
 NPM = (
     "marked@15.0.6 remark-gfm@4.0.0 docsify@4.13.1 reveal.js@5.1.0 vue-i18n@11.0.1 @formatjs/intl@3.1.0 i18next@24.2.0"

@@ -97,6 +97,8 @@ def translate_content(
     try:
         check_languages(document.languages, (translator.source_language, translator.target_language))
         return bom_of(content, name) + document.write(translator(document.texts))
+    except RecursionError as error:
+        raise DocumentError(f"{name}: the document is nested too deeply.") from error
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error
 
@@ -126,9 +128,10 @@ def read_content(content: bytes, name: str, options: Options | None = None) -> D
     except ImportError as error:
         raise missing_library(suffix, error) from error
     except UnicodeDecodeError as error:
+        encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
         raise DocumentError(
             f"{name} is not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}). Convert it first, "
-            "e.g. with `iconv -f latin1 -t utf-8`."
+            f"e.g. with `iconv -f {encoding} -t utf-8`."
         ) from error
     except RecursionError as error:
         raise DocumentError(f"{name}: the document is nested too deeply.") from error

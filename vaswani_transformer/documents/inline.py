@@ -459,8 +459,12 @@ class Tree:
         return expanded(nodes + copies.get(end, []))
 
     def largest_run(self, path: Path, begin: int, end: int) -> tuple[int, int] | None:
-        """Return the uninterrupted pieces of an element that have the most words, or None if none has any."""
+        """Return the uninterrupted pieces of an element that have the most words, or None if none has any.
+
+        If the element has others inside it, these are all its pieces, unless there are neighbours' between them.
+        """
         runs: list[list[int]] = [[]]
+        has_neighbours = False  # since the first piece
         for i in range(begin, end):
             if (around := self.pieces[i].path) is None:
                 continue
@@ -468,8 +472,17 @@ class Tree:
                 runs[-1].append(i)
             elif runs[-1]:
                 runs.append([])
-        number, run = max(((sum(self.pieces[i].is_word for i in run), run) for run in runs), key=lambda x: x[0])
-        return (run[0], run[-1] + 1) if number else None
+            has_neighbours |= len(around) >= len(path) and around[: len(path)] != path
+        counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in runs]
+        best = max(range(len(runs)), key=counts.__getitem__)
+        if not any(counts[best]):
+            return None
+        if not has_neighbours and any(p[:-1] == path for p, _ in self.line.elements):
+            return min(run[0] for run in runs if run), max(run[-1] for run in runs if run) + 1
+        return runs[best][0], runs[best][-1] + 1
+
+    def has_letters(self, i: int) -> bool:
+        return self.pieces[i].kept is None and self.pieces[i].is_word
 
     def place_lost(
         self,
@@ -482,10 +495,13 @@ class Tree:
     ):
         """Put an element that has lost its words around the nearest word without markup at its level.
 
-        Without such a word it takes one from a neighbour that has several, and otherwise its words stay untranslated.
+        Without such a word it takes one from a neighbour that has several; otherwise its words stay untranslated.
         """
+        # Its words may be outside of the element around it.
+        is_elsewhere = any(piece.is_word and (piece.path or ())[: len(path)] == path for piece in self.pieces)
+        copy = without_objects(path[-1], keep_words=not is_elsewhere)
         if begin == end:
-            copies.setdefault(end, []).append(without_objects(path[-1]))
+            copies.setdefault(end, []).append(copy)
             return
         left, right = self.pieces[begin].span[0], self.pieces[end - 1].span[1]
         place = left + position * (right - left)
@@ -512,7 +528,7 @@ class Tree:
         gaps = [i for i in range(begin, end + 1) if not any(a < i < b for a, b in intervals.values())]
         gap = min(gaps, key=lambda i: abs((self.pieces[i].span[0] if i < end else right) - place))
         space_before, space_after = [" "] if gap == end else [], [" "] if gap < end else []
-        copies.setdefault(gap, []).extend([*space_before, without_objects(path[-1]), *space_after])
+        copies.setdefault(gap, []).extend([*space_before, copy, *space_after])
 
 
 def relative(span: Span, around: Span) -> float:
@@ -520,6 +536,8 @@ def relative(span: Span, around: Span) -> float:
     return (sum(span) / 2 - around[0]) / max(1, around[1] - around[0])
 
 
-def without_objects(element: Element) -> Element:
-    nodes = [without_objects(node) if isinstance(node, Element) else node for node in element.nodes]
-    return replace(element, nodes=[node for node in nodes if isinstance(node, str | Element)])
+def without_objects(element: Element, keep_words: bool) -> Element:
+    """Return a copy of an element with the elements in it, without objects."""
+    nodes = [without_objects(node, keep_words) if isinstance(node, Element) else node for node in element.nodes]
+    kinds = (Element, str) if keep_words else Element
+    return replace(element, nodes=[node for node in nodes if isinstance(node, kinds)])

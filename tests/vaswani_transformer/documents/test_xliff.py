@@ -36,7 +36,7 @@ def with_tags(inner):
 
 PHRASES = st.recursive(
     SENTENCE | st.sampled_from(['<x id="2"/>', '<ph id="3">&lt;br/&gt;</ph>', "a &amp; b", " "]),
-    lambda inner: st.lists(inner | with_tags(inner), min_size=1, max_size=3).map("".join),
+    lambda inner: st.lists(inner | with_tags(inner), min_size=1, max_size=3).map(" ".join),
     max_leaves=5,
 )
 
