@@ -143,7 +143,6 @@ def test_only_json_and_yaml_have_keys(suffix):
 @pytest.mark.parametrize(
     "suffix, library, module",
     [
-        (".docx", "docx", "word"),
         (".html", "bs4", "html"),
         (".md", "markdown_it", "markdown"),
         (".yaml", "ruamel.yaml", None),
