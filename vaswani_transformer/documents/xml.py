@@ -15,7 +15,7 @@ from .document import DocumentError
 
 
 MAX_DEPTH = 500
-MAX_ELEMENTS = 500_000  # a book of a thousand pages has fewer
+MAX_ELEMENTS = 1_000_000  # of a file; a book of a thousand pages has fewer
 DECLARATION = re.compile(r"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z][\w.-]*)[\"']")
 TAG_END = re.compile(rb"(?:[^>\"']+|\"[^\"]*\"|'[^']*')*>")
 REFERENCE = re.compile(r"&(?:#([0-9]+)|#[xX]([0-9a-fA-F]+)|(\w+));")
