@@ -116,7 +116,7 @@ def is_within(original: bytes, output: bytes) -> bool:
 
 def capitals(texts: list[Text]) -> list[str]:
     parts = (flatten(part).text for text in texts for part in split_texts(text.nodes))
-    return [" ".join(re.sub(r"\{\d+\}", "{}", part).upper().split()) for part in parts]
+    return [" ".join(re.sub(r"\{\d+\}|[_&]", "", part).upper().split()) for part in parts]
 
 
 # Structures ----------------------------------------------------------------------------------------------------------
