@@ -50,7 +50,7 @@ PLAIN_LINE = re.compile(
 IMPORT = re.compile(r"import\s+(?:[\w*{][^'\"]*\sfrom\s+)?['\"][^'\"]+['\"];?\s*$|import\s*\{[^}'\"]*$")
 EXPORT = re.compile(r"export\s+(?:const|let|var|function|class|async|\{|\*|default\s+(?:function|class|\(|\{|async))")
 VERBATIM = re.compile(
-    r"\$\$|\\\[|\\begin\{(\w+\*?)\}|\{%-?\s*(highlight|code|codeblock|mermaid|comment|math)\b|\{\{[<%]\s*(highlight|mermaid|math)\b"
+    r"\$\$|\\\[|\\begin\{(\w+\*?)\}|\{%-?\s*(highlight|code|codeblock|mermaid|comment|math)\b|\{\{[<%]\s*(highlight|mermaid|math|code[\w-]*)\b"
     r"|-+8<-+$"
 )
 
