@@ -11,20 +11,15 @@ source, as the pipeline does. Files have lines of `source <tab> translation`.
 import random
 import re
 from functools import partial
-from pathlib import Path
 
-import torch
-from sacrebleu.metrics import BLEU, CHRF
-
-from vaswani_transformer import TranslationPipeline, catalogue, load
+from vaswani_transformer import TranslationPipeline, load
 from vaswani_transformer.model.alignment_vaswani import align, words
 from vaswani_transformer.model.glossary_vaswani import Glossary
 from vaswani_transformer.model.spans_vaswani import Replaced
 from vaswani_transformer.model.texts_vaswani import LongTexts, Sentence, TextSettings
-from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, parser_for_test_sets, ratios, write_results
-from .precision import read_pairs
+from .measure import in_turns, ratios, write_results
+from .sets import named_files, parser_for_test_sets, prepare, quality, read_pairs, settings_of
 
 
 MIN_LETTERS = 5  # in a term
@@ -53,13 +48,11 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--terms", type=int, nargs="+", default=[1, 2], help="terms per sentence")
     options = parser.parse_args(arguments)
 
-    keep_freed_memory()
-    torch.set_num_threads(options.threads or torch.get_num_threads())
-    folder = catalogue.resolve(options.checkpoint)
+    folder = prepare(options)
     model, tokenizer = load(folder, dtype="float32")
     pipeline, results = TranslationPipeline(model=model, tokenizer=tokenizer), []
-    for name, _, file in (entry.partition("=") for entry in options.sets):
-        pairs = list(zip(*read_pairs(Path(file), [0, 1], options.limit), strict=True))
+    for name, file in named_files(options.sets):
+        pairs = list(zip(*read_pairs(file, [0, 1], options.limit), strict=True))
         links = align(model, tokenizer, pairs)
         for number in options.terms:
             terms = [terms_of(*pair, pair_links, number) for pair, pair_links in zip(pairs, links, strict=True)]
@@ -87,15 +80,13 @@ def main(arguments: list[str] | None = None):
                     for translation, (_, pair_terms) in zip(translations, chosen, strict=True)
                     for term in pair_terms.values()
                 ]
-                references = [[target for (_, target), _ in chosen]]
+                references = [target for (_, target), _ in chosen]
                 result[f"terms there, {kind}"] = round(sum(is_there) / max(1, len(is_there)), 4)
-                result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, references).score, 2)
-                result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, references).score, 2)
+                result |= {f"{metric} {kind}": score for metric, score in quality(translations, references).items()}
             result["glossary / plain"] = ratios(seconds, "glossary", baseline="plain")
             results.append(result)
-    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
     write_results(
-        options.output, "python -m benchmarks.glossary", settings | {"checkpoint": Path(folder).name}, results
+        options.output, "python -m benchmarks.glossary", settings_of(options, checkpoint=folder.name), results
     )
 
 

@@ -1,6 +1,5 @@
 """Shared by the benchmarks: alternating measurements, and results with machine and versions."""
 
-import argparse
 import json
 import platform
 import statistics
@@ -36,18 +35,6 @@ def ratios(seconds: dict[str, list[float]], name: str, baseline: str) -> dict[st
     values = [b / a for a, b in zip(seconds[name], seconds[baseline], strict=True)]
     summary = {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
     return {key: round(value, 2) for key, value in summary.items()}
-
-
-def parser_for_test_sets(module: str, description: str, limit: int) -> argparse.ArgumentParser:
-    """A parser for benchmarks of a checkpoint on test sets, each given as NAME=FILE."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    parser.add_argument("checkpoint", help="a name listed by `vaswani checkpoints`, or a folder")
-    parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="test sets")
-    parser.add_argument("--limit", type=int, default=limit, help="lines to read of each set")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--output", type=Path, help="JSON file for the results")
-    return parser
 
 
 def write_results(output: Path | None, command: str, settings: dict, results: list[dict]):

@@ -7,7 +7,6 @@ Files have lines of `source <tab> translation`; `--columns 1 0` swaps them.
 """
 
 import argparse
-import lzma
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -16,13 +15,7 @@ from vaswani_transformer import checkpoint_path, load, translate_texts
 from vaswani_transformer.system.memory import keep_freed_memory
 
 from .measure import write_results
-
-
-def read_pairs(path: Path, columns: list[int], limit: int | None) -> tuple[list[str], list[str]]:
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file][:limit]
-    return tuple([row[column] for row in rows] for column in columns)
+from .sets import named_files, read_pairs, settings_of
 
 
 def main(arguments: list[str] | None = None):
@@ -40,25 +33,21 @@ def main(arguments: list[str] | None = None):
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
-    sets = {}
-    for name_and_file in options.sets:
-        name, _, file = name_and_file.partition("=")
-        sets[name] = read_pairs(Path(file), options.columns, options.limit)
+    sets = {name: read_pairs(file, options.columns, options.limit) for name, file in named_files(options.sets)}
     results, first = [], {}
     for dtype in options.dtypes:
         model, tokenizer = load(checkpoint_path(options.checkpoint), dtype=dtype)
         for name, (sources, references) in sets.items():
             translations = translate_texts(model, tokenizer, sources)
             first.setdefault(name, translations)
-            bleu, chrf = BLEU(), CHRF()
             result = {"dtype": dtype, "set": name, "sentences": len(sources)}
+            bleu = BLEU()
             result["BLEU"] = round(bleu.corpus_score(translations, [references]).score, 2)
-            result["chrF"] = round(chrf.corpus_score(translations, [references]).score, 2)
+            result["chrF"] = round(CHRF().corpus_score(translations, [references]).score, 2)
             same = sum(a == b for a, b in zip(first[name], translations, strict=True))
             result[f"the same as in {options.dtypes[0]}"] = round(same / len(sources), 3)
             results.append(result | {"signature": str(bleu.get_signature())})
-    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    write_results(options.output, "python -m benchmarks.precision", settings, results)
+    write_results(options.output, "python -m benchmarks.precision", settings_of(options), results)
 
 
 if __name__ == "__main__":

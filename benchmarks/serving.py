@@ -24,7 +24,7 @@ from vaswani_transformer.commands.models import load_pipeline
 from vaswani_transformer.commands.translate import FILE_WINDOW
 
 from .measure import write_results
-from .precision import read_pairs
+from .sets import read_pairs
 
 
 COMMAND = [sys.executable, "-m", "vaswani_transformer", "serve", "--port", "0"]

@@ -8,16 +8,11 @@ shortlist and without it take turns.
 """
 
 from functools import partial
-from pathlib import Path
 
-import torch
-from sacrebleu.metrics import BLEU, CHRF
+from vaswani_transformer import Shortlist, load, translate_texts
 
-from vaswani_transformer import Shortlist, catalogue, load, translate_texts
-from vaswani_transformer.system.memory import keep_freed_memory
-
-from .measure import in_turns, parser_for_test_sets, ratios, write_results
-from .precision import read_pairs
+from .measure import in_turns, ratios, write_results
+from .sets import named_files, parser_for_test_sets, prepare, quality, read_pairs, settings_of
 
 
 def copied_words(source: str, translation: str) -> set[str]:
@@ -31,14 +26,12 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--beams", type=int, nargs="+", default=[4, 1])
     options = parser.parse_args(arguments)
 
-    keep_freed_memory()
-    torch.set_num_threads(options.threads or torch.get_num_threads())
-    folder = catalogue.resolve(options.checkpoint)
+    folder = prepare(options)
     shortlist, results = Shortlist.from_pretrained(folder), []
     for dtype in options.dtypes:
         model, tokenizer = load(folder, dtype=dtype)
-        for name, _, file in (entry.partition("=") for entry in options.sets):
-            sources, references = read_pairs(Path(file), [0, 1], options.limit)
+        for name, file in named_files(options.sets):
+            sources, references = read_pairs(file, [0, 1], options.limit)
             for beams in options.beams:
                 translate = partial(translate_texts, model, tokenizer, sources, num_beams=beams)
                 functions = {"full": translate, "short": partial(translate, shortlist=shortlist)}
@@ -48,8 +41,7 @@ def main(arguments: list[str] | None = None):
                 copied_too = [words & set(t.split()) for words, t in zip(copied, outputs["short"], strict=True)]
                 result = {"dtype": dtype, "set": name, "beams": beams, "sentences": len(sources)}
                 for kind, translations in outputs.items():
-                    result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [references]).score, 2)
-                    result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [references]).score, 2)
+                    result |= {f"{metric} {kind}": score for metric, score in quality(translations, references).items()}
                 same = sum(a == b for a, b in zip(*outputs.values(), strict=True)) / len(sources)
                 result |= {
                     "the same": round(same, 3),
@@ -60,9 +52,8 @@ def main(arguments: list[str] | None = None):
                 }
                 results.append(result)
                 print(result, flush=True)
-    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
     write_results(
-        options.output, "python -m benchmarks.shortlist", settings | {"checkpoint": Path(folder).name}, results
+        options.output, "python -m benchmarks.shortlist", settings_of(options, checkpoint=folder.name), results
     )
 
 

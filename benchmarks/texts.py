@@ -8,17 +8,11 @@ and checks each translation. The checks also run on all reference translations, 
 of `source <tab> translation`.
 """
 
-from pathlib import Path
-
-import torch
-from sacrebleu.metrics import BLEU, CHRF
-
-from vaswani_transformer import TranslationPipeline, catalogue, load
+from vaswani_transformer import TranslationPipeline, load
 from vaswani_transformer.model.checks_vaswani import find_problems
-from vaswani_transformer.system.memory import keep_freed_memory
 
-from .measure import in_turns, parser_for_test_sets, ratios, write_results
-from .precision import read_pairs
+from .measure import in_turns, ratios, write_results
+from .sets import named_files, parser_for_test_sets, prepare, quality, read_pairs, settings_of
 
 
 LINES_OF_A_TEXT = 4
@@ -35,13 +29,12 @@ def main(arguments: list[str] | None = None):
     )
     options = parser.parse_args(arguments)
 
-    keep_freed_memory()
-    torch.set_num_threads(options.threads or torch.get_num_threads())
-    folder = catalogue.resolve(options.checkpoint)
+    folder = prepare(options)
     model, tokenizer = load(folder, dtype="float32")
     pipeline, results = TranslationPipeline(model=model, tokenizer=tokenizer), []
-    for name, _, file in (entry.partition("=") for entry in options.sets):
-        sources, references = read_pairs(Path(file), options.columns, options.limit)
+    languages = pipeline.training_texts.source_language, pipeline.training_texts.target_language
+    for name, file in named_files(options.sets):
+        sources, references = read_pairs(file, options.columns, options.limit)
         texts = joined(sources)
         functions = {
             "plain": lambda sources=sources: pipeline.translate(sources, split_sentences=False),
@@ -51,19 +44,17 @@ def main(arguments: list[str] | None = None):
         plain = [records[0]["translation_text"] for records in functions["plain"]()]
         whole = functions["texts"]()
         outputs = {"plain": joined(plain), "texts": [records[0]["translation_text"] for records in whole]}
-        wrong = sum(bool(find_problems(*pair)) for pair in zip(sources, plain, strict=True))
-        pairs = zip(*read_pairs(Path(file), options.columns, None), strict=True)
-        by_people = [bool(find_problems(*pair)) for pair in pairs]
+        wrong = sum(bool(find_problems(*pair, languages)) for pair in zip(sources, plain, strict=True))
+        pairs = zip(*read_pairs(file, options.columns, None), strict=True)
+        by_people = [bool(find_problems(*pair, languages)) for pair in pairs]
         result = {"set": name, "pairs": len(by_people), "references that look wrong": sum(by_people)}
         result |= {"lines": len(sources), "texts": len(texts), "plain lines that look wrong": wrong}
         result["texts with warnings"] = sum("warnings" in records[0] for records in whole)
         for kind, translations in outputs.items():
-            result[f"BLEU {kind}"] = round(BLEU().corpus_score(translations, [joined(references)]).score, 2)
-            result[f"chrF {kind}"] = round(CHRF().corpus_score(translations, [joined(references)]).score, 2)
+            result |= {f"{metric} {kind}": score for metric, score in quality(translations, joined(references)).items()}
         result["texts / plain"] = ratios(seconds, "texts", baseline="plain")
         results.append(result)
-    settings = {**vars(options), "sets": [Path(x.partition("=")[2]).name for x in options.sets]}
-    write_results(options.output, "python -m benchmarks.texts", settings | {"checkpoint": Path(folder).name}, results)
+    write_results(options.output, "python -m benchmarks.texts", settings_of(options, checkpoint=folder.name), results)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from vaswani_transformer.system.command_line import (
     set_parameters,
 )
 from vaswani_transformer.system.console import Failure, exit_with_error
+from vaswani_transformer.system.extras import missing_package
 
 from .files.folders import check_new
 from .messages import quiet
@@ -107,9 +108,7 @@ def load_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(f".{folder}.{name.removeprefix('to-').replace('-', '_')}", __package__)
     except ModuleNotFoundError as error:
-        exit_with_error(
-            Failure(f"{name} needs {error.name}, which is not installed: pip install 'vaswani-transformer[convert]'")
-        )
+        exit_with_error(Failure(missing_package(name, error.name, "convert")))
 
 
 for name, what in TOOLKITS.items():

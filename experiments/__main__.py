@@ -4,8 +4,8 @@ python -m experiments                                       # list the experimen
 python -m experiments table3 --data DATA --work RUNS --jobs 2
 python -m experiments report                                # rewrite README.md and its figures from results/
 
-Each experiment writes results/NAME.json and updates the report. Its training runs stay in RUNS; after an interrupt, the
-same command resumes. README.md describes the files in DATA.
+Each experiment writes results/NAME.json and updates the report. Its training runs stay in RUNS; after an
+interruption, rerun the command to resume. README.md describes the files in DATA.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None):
         "--jobs",
         type=int,
         default=1,
-        help="parallel runs (for heads: checkpoints), which share the threads [default: 1]",
+        help="number of parallel runs (for heads: checkpoints); they share the threads [default: 1]",
     )
     options = parser.parse_args(arguments)
     if options.name is None:

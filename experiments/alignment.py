@@ -18,7 +18,6 @@ Design:
 The best head is saved in the checkpoint's generation_config.json, as `alignment_head`.
 """
 
-import json
 import lzma
 import tempfile
 from collections import Counter
@@ -35,6 +34,7 @@ from vaswani_transformer import checkpoint_path
 from vaswani_transformer.loading import load
 from vaswani_transformer.model.alignment_vaswani import WHEN, words
 from vaswani_transformer.model.forced_vaswani import word_mask
+from vaswani_transformer.system.files import read_json, write_json
 
 from . import figures
 from .heads import CHECKPOINTS as TEXT_CHECKPOINTS
@@ -195,10 +195,8 @@ def run(lab: Lab) -> dict[str, Any]:
 def save_head(checkpoint: str, best: dict[str, Any]):
     """Writes the head into the checkpoint's generation_config.json."""
     path = Path(checkpoint, "generation_config.json")
-    settings = json.loads(path.read_text(encoding="utf-8")) | {"alignment_head": best}
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    partial.replace(path)
+    settings = read_json(path) | {"alignment_head": best}
+    write_json(path, settings, sort_keys=True)
 
 
 def judge(lab: Lab, folder: str) -> tuple[list[Aligned], list[Aligned], dict[str, list[Links]]]:

@@ -13,7 +13,7 @@ Design:
 - Single heads: each head alone is switched off. We measure the change in loss per token of Tatoeba's test, paired by
   sentence, and in greedy sacreBLEU.
 - Several heads: heads are removed one after another, each time the one of ten candidates whose removal raises the loss
-  of other sentences least. We count the heads removed before the loss has risen by 0.05 nats.
+  least, measured on other sentences. We count the heads removed before the loss has risen by 0.05 nats.
 - Roles are measured on news, whose sentences are longer:
     - positional: the largest weight is on the same relative position for 90% of tokens (Voita's rule);
     - rare words: it is on one of the sentence's two rarest tokens more than half of the time (encoder only);
@@ -265,7 +265,9 @@ def report(results: dict[str, Any]) -> str:
     key = [
         f"not needed alone: heads for which the interval ({LEVEL:.0%}) of the change in loss includes 0 or less.",
         f"removable together: heads that can be removed before the loss has risen by {RISE:g} nats.",
-        "Heads are named by attention, layer and number, counted from 1.",
+        "most positional: the head that looks most often at one relative position; -1 is the token before its own.",
+        "roles: how many heads have each role of the list above.",
+        "Heads are named by attention, layer and number, counted from 1: encoder 4.2 is head 2 of layer 4.",
     ]
     return "\n\n".join([draw(results["checkpoints"]), markdown(columns, lines), bullets(key)])
 

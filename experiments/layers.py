@@ -8,7 +8,7 @@ than the representation dimensionality d". Where do they cross on a CPU?
 
 Design:
 
-- One layer of each kind, forward and backward, with one sequence and one thread. The kinds take turns.
+- One layer of each kind, forward and backward, with one sequence and one thread. Measurements alternate between kinds.
 - "Attention" is equation 1 alone with 8 heads, as a formula or with torch's fused kernel. "Multi-head attention" adds
   the four projections, which the paper's table leaves out.
 - The LSTM is torch's; the convolution has k = 3.
@@ -213,7 +213,7 @@ def report(results: dict[str, Any]) -> str:
             draw(results),
             f"Exponents of n at d = {FITTED_AT['n']} and of d at n = {FITTED_AT['d']}, with intervals of 95%:",
             markdown(columns[0], exponents),
-            "These are slopes of straight lines through points that bend, since small sizes still have fixed costs. "
+            "These are slopes of straight lines fitted to curves: small sizes still have fixed costs. "
             "The softmax of attention, whose cost does not depend on d, may explain its low exponent of d.",
             "The length from which attention is slower than the other layer (the paper's rule is n = d):",
             markdown(columns[1], crossings),

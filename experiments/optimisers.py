@@ -8,7 +8,7 @@ Design:
 
 - Each run is recipes/captions.yaml, trained in one of six ways.
 - Each way is tuned with the same small budget: three learning rates with one seed. The best rate is then trained with
-  two more seeds, which alone are compared.
+  two more seeds, and only these two are compared.
 - The loss on Multi30k val is measured every 100 steps, and interpolated linearly in between.
 - "Averaged" is the paper's Adam, validated with the mean of its last five checkpoints, which are saved every 100 steps
   (section 6.1; LAWA, arXiv 2209.14981).
@@ -136,7 +136,7 @@ def label(way: str) -> str:
 
 
 def judged(results: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
-    """The curves without the seed that chose the learning rates."""
+    """Returns the curves without the seed that chose the learning rates."""
     return {
         way: {seed: losses for seed, losses in curves.items() if seed != str(SEEDS[0])}
         for way, curves in results["curves"].items()
@@ -164,11 +164,11 @@ def finding(results: dict[str, Any]) -> str:
     if reached:
         best = min(reached, key=lambda way: reached[way])
         sentences.append(
-            f"{label(best)} needs the fewest tokens to reach the final loss of the paper's Adam: "
+            f'"{label(best)}" needs the fewest tokens to reach the final loss of the paper\'s Adam: '
             f"{reached[best]:.0%} of Adam's."
         )
     if never := [label(way) for way, tokens in needed.items() if not tokens]:
-        sentences.append(f"Never reached by: {'; '.join(never)}.")
+        sentences.append(f"These never reach it: {'; '.join(never)}.")
     return " ".join(sentences)
 
 

@@ -24,7 +24,8 @@ For comparison, the paper reports 91.3 on the Wall Street Journal after training
 2012 (doi 10.1186/1471-2105-13-207) trained dedicated parsers on CRAFT, with a different split.
 
 The forms with parts of speech were trained for 800 of the 3,000 steps, in float32 on an AMD EPYC, where the whole
-training would have taken three hours each. `score` measured their F1:
+training would have taken three hours each. This command trained one of them, and `score`
+measured their F1:
 
     python -m training.train experiments/recipes/parsing.yaml --data RUNS/parsing/data --output RUNS/brackets \\
       --set data.train.0.path=brackets-train.tsv --set data.validation.0.path=brackets-dev.tsv --set seed=1 \\

@@ -8,8 +8,8 @@ Design:
 
 - The base row is recipes/captions.yaml: the paper's model, optimiser and schedule, with a quarter of its widths and
   half of its layers, in float32, which every CPU runs well.
-- Each row is trained on the same number of tokens with two seeds, and with a third unless an interval of twice the
-  width gives the same verdict. A seed also fixes the order of the data, which is the same for all rows.
+- Each row is trained on the same number of tokens with two seeds. A third follows, unless the verdict would be the same
+  with intervals twice as wide. A seed also fixes the order of the data, which is the same for all rows.
 - We compare the loss of held-out tokens without label smoothing (the logarithm of the paper's perplexity), pair by
   pair.
 

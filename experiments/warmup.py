@@ -151,13 +151,13 @@ def report(results: dict[str, Any]) -> str:
         for warm_up, losses in losses_by_warm_up.items():
             name = "no warm-up" if warm_up == str(WARM_UPS[0]) else f"{warm_up} steps"
             line[name] = f"{np.mean(losses):.2f} ({min(losses):.2f} to {max(losses):.2f})" if losses else "failed"
-        line["lost without, nats"] = mean(costs[norm]) if np.isfinite(costs[norm]).all() else "a run failed"
+        line["difference, nats"] = mean(costs[norm]) if np.isfinite(costs[norm]).all() else "a run failed"
         lines.append(line)
     parts = [
         draw(maps(results), results["gradients"]),
         "Each cell is one run; a dash means that its loss was not finite.",
-        f"Losses with {len(FRESH)} other seeds, at the rate that was best in the map (mean, lowest and highest), and "
-        "the loss without warm-up minus that with it, with its interval:",
+        f"Losses with {len(FRESH)} other seeds at the best rate of the map: mean (lowest to highest). The difference "
+        "is the loss without warm-up minus the loss with it, with its interval.",
         markdown([Column(name, right=name != "LayerNorm") for name in lines[0]], lines),
     ]
     return "\n\n".join(parts)

@@ -3,6 +3,10 @@
 import os
 import sys
 
+
+# On a busy machine even a Hub on this machine answers late. huggingface_hub reads these when it is imported.
+os.environ |= {"HF_HUB_ETAG_TIMEOUT": "600", "HF_HUB_DOWNLOAD_TIMEOUT": "600"}
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings

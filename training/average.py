@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
@@ -96,7 +96,7 @@ def check_tensors(path: str | Path, tensors: dict[str, torch.Tensor], expected: 
     ]
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
-        raise ValueError(f"{path} does not fit the checkpoints before it: {shown}.")
+        raise ValueError(f"{path} does not match the checkpoints before it: {shown}.")
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:
@@ -135,7 +135,7 @@ def chosen_checkpoints(paths: list[Path], last: int | None) -> list[Path]:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.average", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="the .safetensors file to write")
     parser.add_argument(

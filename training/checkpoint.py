@@ -108,7 +108,7 @@ def save_checkpoint(
         path = run / f"checkpoint-{state['step']:07d}"
         if bad := [name for tensors in files.values() for name in tensors if not tensors[name].isfinite().all()]:
             raise CheckpointError(
-                f"{path} is not written: {bad[0]} has values that are not finite. "
+                f"{path} was not written: {bad[0]} has values that are not finite. "
                 "Lower optimisation.learning_rate_scale or set max_grad_norm. Earlier checkpoints are intact."
             )
         try:

@@ -1,4 +1,4 @@
-"""Calibrate a checkpoint's confidence: how likely each word of a translation is right.
+"""Calibrate a checkpoint's confidence: how likely each word of a translation is to be right.
 
 python -m training.release confidence CHECKPOINT tatoeba=PAIRS.tsv.xz docs=PAIRS.tsv.xz --output FACTS --write
 
@@ -188,7 +188,7 @@ def add_options(parser: argparse.ArgumentParser):
     parser.add_argument("model", metavar="CHECKPOINT", help="an included checkpoint, or a folder")
     parser.add_argument("sets", nargs="+", metavar="NAME=FILE", help="pairs that the model was not trained on")
     parser.add_argument(
-        "--columns", type=int, nargs=2, default=[0, 1], help="of the source and the translation (default: 0 1)"
+        "--columns", type=int, nargs=2, default=[0, 1], help="columns of the source and the translation (default: 0 1)"
     )
     parser.add_argument("--limit", type=whole_number, default=1000, help="use this many pairs per set (default: 1,000)")
     parser.add_argument("--beams", type=whole_number, help="beam size (default: the checkpoint's)")

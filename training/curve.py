@@ -5,6 +5,7 @@ Each point has "step", and "train_loss", "validation_loss" and "bleu", which are
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -18,11 +19,21 @@ def point(step: int, **figures: float) -> dict:
     return {"step": step, "train_loss": None, "validation_loss": None, "bleu": None, **figures}
 
 
+def read_log(log: Path) -> Iterator[dict]:
+    """Yield the records of RUN/log.jsonl, without lines that a power cut tore."""
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and "step" in record:
+            yield record
+
+
 def curve_from_log(log: Path) -> list[dict]:
     """Return the points of RUN/log.jsonl by step: about `MAX_POINTS`, and every one with validation figures."""
     points: dict[int, dict] = {}
-    for line in log.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in read_log(log):
         figures = {name: record[key] for key, name in FIGURES.items() if key in record}
         points.setdefault(record["step"], point(record["step"])).update(figures)
     ordered = sorted(points.values(), key=lambda point: point["step"])
@@ -44,8 +55,7 @@ def growth_from_log(log: Path) -> list[dict]:
     """Return the runs of growth.json from RUN/log.jsonl: loss and greedy sacreBLEU of every set at each validation."""
     runs: dict[int, dict] = {}
     minutes = 0.0
-    for line in log.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in read_log(log):
         step, minutes = record["step"], record.get("minutes", minutes)
         if scores := validation_scores(record):
             run = runs.setdefault(step, {"what": "this run", "steps": step, "hours": 0.0, "scores": {}})

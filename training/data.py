@@ -140,6 +140,8 @@ def cached(
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):  # one process writes, the others wait
         if (table := _read(path)) is None:
+            for leftover in cache.glob(f"{path.name}.*.partial"):  # of a killed process
+                leftover.unlink()
             pairs = varied_pairs(source, folder, held_out, data, seed)
             _write(path, pairs, tokenizer, data, source)
             table = _read(path)
@@ -307,7 +309,7 @@ class StreamedCorpus:
         batches = list(tokenise(window, self.tokenizer, self.data, self.dropped))
         pairs = TokenisedPairs.from_tables([pa.Table.from_batches(batches)])
         if not len(pairs):
-            raise ValueError(f"No pair of a whole window passes the filters. Dropped: {dict(self.dropped)}.")
+            raise ValueError(f"The filters dropped all pairs of a window. Dropped: {dict(self.dropped)}.")
         return pairs, np.arange(len(pairs))
 
     def describe(self) -> str:

@@ -1,8 +1,8 @@
 """Score a model on test sets. Each score has its name, its signature and a 95% confidence interval.
 
-python -m training.evaluate MODEL --recipe training/recipes/mini-en-de.yaml --data DATA   # a recipe's test sets
-python -m training.evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz     # columns of TSV files
-python -m training.evaluate MODEL --source test.en --reference test.de                    # two text files
+vaswani evaluate MODEL --recipe mini-en-de --data DATA                         # a recipe's test sets
+vaswani evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz     # columns of TSV files
+vaswani evaluate MODEL --source test.en --reference test.de                    # two text files
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import sacrebleu
 import typer
 
 from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import count, count_or_zero, make_app, option_groups, run_app
 from vaswani_transformer.system.console import errors_as_messages
+from vaswani_transformer.system.extras import missing_package
 from vaswani_transformer.system.files import check_writable
 
 from .files import atomic_file, read_lines
@@ -86,7 +86,12 @@ class Options:
     data: Annotated[
         Path,
         typer.Option(
-            "--data", metavar="FOLDER", rich_help_panel=SETS, help="Folder that the recipe's paths are relative to."
+            "--data",
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            rich_help_panel=SETS,
+            help="Folder that the recipe's paths are relative to.",
         ),
     ] = Path(".")
     tsv: Annotated[
@@ -94,6 +99,8 @@ class Options:
         typer.Option(
             "--tsv",
             metavar="FILE",
+            exists=True,
+            dir_okay=False,
             rich_help_panel=SETS,
             help="A TSV file, or a compressed one (.xz, .gz). Repeat it for more files.",
         ),
@@ -120,11 +127,25 @@ class Options:
     ] = 1
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="FILE", rich_help_panel=SETS, help="A text file, one sentence per line."),
+        typer.Option(
+            "--source",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            rich_help_panel=SETS,
+            help="A text file, one sentence per line.",
+        ),
     ] = None
     reference: Annotated[
         Path | None,
-        typer.Option("--reference", metavar="FILE", rich_help_panel=SETS, help="Its translation, line by line."),
+        typer.Option(
+            "--reference",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            rich_help_panel=SETS,
+            help="Its translation, line by line.",
+        ),
     ] = None
     paper_bleu: Annotated[
         bool,
@@ -298,9 +319,9 @@ def evaluate(arguments: Options):
             raise ValueError("--hypotheses: the names of two test sets give the same file name.")
         language = target_language(arguments, source)
         if tokenised and not language:
-            raise ValueError("tokenised BLEU needs --target-language: neither a recipe nor the model names it.")
+            raise ValueError("Tokenised BLEU needs --target-language: neither a recipe nor the model names it.")
         if tokenised and not find_spec("sacremoses"):
-            raise ValueError("tokenised BLEU needs sacremoses: pip install sacremoses")
+            raise ValueError(missing_package("Tokenised BLEU", "sacremoses", "train"))
         model, tokenizer = load(source, arguments.device)
     # What is recorded is complete where it can be: which score a paper gives is not known beforehand.
     record_all = bool(arguments.output and language and find_spec("sacremoses"))
@@ -373,6 +394,7 @@ def command_line(arguments: Options) -> str:
 
 def circumstances(arguments: Options, model: PreTrainedModel, settings: dict) -> dict:
     """Return the conditions under which the scores were measured."""
+    import sacrebleu
     import torch
     import transformers
 

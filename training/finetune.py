@@ -25,7 +25,7 @@ from vaswani_transformer import catalogue
 from vaswani_transformer.documents.memories import Memory, is_memory, read_memory
 from vaswani_transformer.system.command_line import ManyValues, count, count_or_zero, make_app, option_groups, run_app
 from vaswani_transformer.system.console import errors_as_messages
-from vaswani_transformer.system.files import check_writable, write_json
+from vaswani_transformer.system.files import check_regular, check_writable, write_json
 
 from .evaluate import evaluate_pairs
 from .files import atomic_folder
@@ -54,7 +54,12 @@ class Options:
 
     memory: Annotated[
         Path,
-        typer.Argument(metavar="MEMORY", help="Your translations: .tmx, .xliff, .xlf, .po, or tab-separated columns."),
+        typer.Argument(
+            metavar="MEMORY",
+            exists=True,
+            dir_okay=False,
+            help="Your translations: .tmx, .xliff, .xlf, .po, or tab-separated columns.",
+        ),
     ]
     output: Annotated[Path, typer.Option("--output", metavar="FOLDER", help="New folder for the fine-tuned model.")]
     checkpoint: Annotated[
@@ -75,7 +80,10 @@ class Options:
         typer.Option("--to", metavar="LANGUAGE", help="Target language, such as de, if the memory has several."),
     ] = None
     other: Annotated[
-        Path | None, typer.Option("--other", metavar="FILE", help="A second test set, to measure forgetting.")
+        Path | None,
+        typer.Option(
+            "--other", metavar="FILE", exists=True, dir_okay=False, help="A second test set, to measure forgetting."
+        ),
     ] = None
 
     source_column: Annotated[
@@ -160,7 +168,7 @@ class Options:
             help=f"Peak learning rate. [dim]\\[default: {LEARNING_RATE}, or {LORA_LEARNING_RATE} with an adapter][/]",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=TRAINING)] = 2017
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", rich_help_panel=TRAINING)] = 2017
     device: Annotated[
         str,
         typer.Option(
@@ -247,9 +255,20 @@ def split(pairs: Sequence[Pair], held_out: int | None, seed: int) -> tuple[list[
 
 
 def read(path: Path, options: Options) -> Memory:
-    """Read the pairs of a memory or of a tab-separated file, and their languages if known."""
-    if is_memory(path):
-        return read_memory(path, options.source, options.target)
+    """Read the pairs of a memory or of a tab-separated file, and their languages if known.
+
+    Raises:
+        ValueError: The file is not a regular file, is damaged, or has no pairs.
+    """
+    check_regular(path)
+    memory = read_memory(path, options.source, options.target) if is_memory(path) else read_columns(path, options)
+    if not memory.pairs:
+        raise ValueError(f"{path} has no pairs of a text and its translation.")
+    return memory
+
+
+def read_columns(path: Path, options: Options) -> Memory:
+    """Read the pairs of a tab-separated file."""
     columns = {name: getattr(options, name) for name in ("source_column", "target_column", "tag_column")}
     pairs = read_pairs(Source(path=str(path), tags=options.tag or [], **columns))
     return Memory(pairs, options.source, options.target)
@@ -291,6 +310,7 @@ def run(options: Options) -> dict[str, Any]:
     check_device(options.device)
     check_writable(options.output)
     memory = read(options.memory, options)
+    other = read(options.other, options).pairs if options.other else []
     source = catalogue.resolve(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
     check_languages(source, memory, options.memory.name)
     check_on_hub(source)
@@ -304,7 +324,7 @@ def run(options: Options) -> dict[str, Any]:
     training, test = split(pairs, options.held_out, options.seed)
     sets = {"held out": test}
     if options.other:
-        sets[options.other.name] = read(options.other, options).pairs
+        sets[options.other.name] = other
     model = with_adapter(base, options.rank) if options.lora or options.adapter else base
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     name = Path(source).name
@@ -321,7 +341,7 @@ def run(options: Options) -> dict[str, Any]:
     print_examples(test, before["held out"].translations, after["held out"].translations)
 
     record = {
-        "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
+        "options": {name: shareable(value) for name, value in vars(options).items()},
         "checkpoint": Path(source).name,
         "pairs": {"training": len(training), "held_out": len(test), "left out": len(memory.pairs) - len(pairs)},
         "trained_weights": trained,
@@ -338,6 +358,12 @@ def run(options: Options) -> dict[str, Any]:
             write_json(folder / "about.json", describe(folder, options, source, memory, base.num_parameters()))
     print(f"\nvaswani translate --checkpoint {options.output}" if not options.adapter else f"\n{options.output}")
     return record
+
+
+def shareable(value: Any) -> Any:
+    """Return an option for the record, with only the last part of a path: the others may name the user."""
+    path = Path(value) if isinstance(value, str | Path) else None
+    return path.name if path and (isinstance(value, Path) or path.is_absolute()) else value
 
 
 def select_by_length(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[Pair]:

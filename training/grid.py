@@ -26,9 +26,10 @@ from typing import NamedTuple
 
 import yaml
 
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 
+from .curve import read_log
 from .files import atomic_file
 from .parallel_text import missing_files
 from .recipe import load_recipe
@@ -170,8 +171,7 @@ def last_bleu(log: Path, sets: list[str]) -> dict[str, float]:
     # With a single set, the log has only the total.
     keys = {name: "validation_bleu" if len(sets) == 1 else f"validation_bleu/{name}" for name in sets}
     bleu = {}
-    for line in log.read_text(encoding="utf-8").splitlines():
-        figures = json.loads(line)
+    for figures in read_log(log):
         bleu |= {name: round(figures[key], 2) for name, key in keys.items() if key in figures}
     return bleu
 
@@ -189,13 +189,13 @@ def table(results: list[dict]) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.grid", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("grid", type=Path, metavar="GRID", help="a YAML file, as above")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")
     parser.add_argument("--output", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--results", type=Path, help="JSON file to write the results of all finished runs to")
-    parser.add_argument("--jobs", type=whole_number, default=1, help="runs at a time, which share the threads")
+    parser.add_argument("--jobs", type=whole_number, default=1, help="runs to train at a time; they share the threads")
     arguments = parser.parse_args(arguments)
     try:
         recipe, variants = read_grid(arguments.grid)

@@ -3,7 +3,7 @@
 python -m training.likelihood MODEL pairs.tsv                        # tab-separated source and translation
 python -m training.likelihood MODEL --source test.en --target test.de
 
-Prints one line per pair: its log-probability, and that divided by its number of tokens (</s> included).
+Prints one line per pair: its log-probability, and its log-probability per token (</s> included).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer import catalogue
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 
 from .models import load
@@ -49,13 +49,13 @@ def log_likelihoods(
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.likelihood", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     parser.add_argument("pairs", metavar="FILE", type=Path, nargs="?", help="a TSV file; may be .gz, .bz2, .xz or .zst")
     parser.add_argument("--source", type=Path, help="a text file, one sentence per line")
     parser.add_argument("--target", type=Path, help="its translation, line by line")
-    parser.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="pairs; default: 32")
+    parser.add_argument("--batch-size", type=whole_number, default=32, metavar="N", help="batch size; default: 32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps; default: cpu")
     options = parser.parse_args(arguments)
     if bool(options.pairs) == bool(options.source) or bool(options.source) != bool(options.target):

@@ -5,9 +5,9 @@ python -m training.monolingual mini-de-en --data DATA --text en-fr/train.tsv.xz 
 vaswani translate --from en --to de --input DATA/back_translation/tatoeba-de-en.en \
     --output DATA/back_translation/tatoeba-de-en.de
 
-The sentences become the target side; a model of the other direction translates them into the source side. Sentences on
-the target side of the recipe's training, validation and test sets are left out: training sentences are known already,
-and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
+The sentences become the target side; a model for the opposite direction translates them into the source side. Sentences
+on the target side of the recipe's training, validation and test sets are left out: training sentences are already
+known, and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import atomic_file
@@ -37,7 +38,7 @@ def _key(text: str) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.monolingual", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recipe", help="select sentences that are not in this recipe's data, in its target language")
     parser.add_argument("--data", default=".", help="folder that the recipe's paths and --text are relative to")

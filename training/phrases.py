@@ -1,4 +1,4 @@
-"""Measure how many greetings, common words and less common words a checkpoint translates right.
+"""Measure how many greetings, common words and less common words a checkpoint translates correctly.
 
 The phrases are in lines/phrases.tsv: a kind, then the accepted wordings in English, German and French, separated by
 " | ". The first wording of a language is the text to translate; an answer is right if it equals an accepted wording of
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import atomic_file, read_lines
@@ -159,7 +160,7 @@ def format_phrases(measured: dict) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.phrases", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     for side in ("source", "target"):
@@ -176,7 +177,10 @@ def main(arguments: list[str] | None = None):
             options.target_language or recorded_language(options.model, "target_language"),
         ]
         if not all(languages):
-            raise ValueError(f"{options.model} does not name its languages. Add --source-language, --target-language.")
+            raise ValueError(
+                f"{options.model} does not name its languages. Add them, for example "
+                "--source-language en --target-language de."
+            )
         read_phrases(*languages)
         model, tokenizer = load(options.model, options.device)
     except (OSError, ValueError) as error:

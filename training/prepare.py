@@ -39,6 +39,8 @@ CHANGEABLE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
 def lock_folder(output: Path) -> FileLock:
     """Lock the folder, so that no second process trains into it; the lock ends with the process.
 
+    Then delete the temporary files that a killed process left.
+
     Raises:
         ValueError: Another process has the lock.
     """
@@ -48,6 +50,9 @@ def lock_folder(output: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(f"Another process is training in {output}. Wait for it, or use another --output.") from None
+    for leftover in output.glob("*.partial"):
+        if leftover.is_file():
+            leftover.unlink()
     return lock
 
 
@@ -148,7 +153,7 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
     if recipe.initial:
         model = load_model(resolve(recipe.initial), torch.float32, **recipe.model)
         if not isinstance(model, VaswaniForConditionalGeneration):
-            raise ValueError(f"initial: {recipe.initial} has another kind of model, a {type(model).__name__}.")
+            raise ValueError(f"initial: {recipe.initial} contains a {type(model).__name__}, not a vaswani model.")
     else:
         sizes = {"vocab_size": recipe.vocab_size, **recipe.model}
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_preset(recipe.preset, **sizes))

@@ -276,7 +276,7 @@ class Recipe(Part):
         from vaswani_transformer import PRESETS
 
         if preset is not None and preset not in PRESETS:
-            raise ValueError(f"known are {', '.join(PRESETS)}")
+            raise ValueError(f"must be one of {', '.join(PRESETS)}")
         return preset
 
     def contradictions(self) -> Iterator[str]:
@@ -394,7 +394,7 @@ def _problems(error: ValidationError) -> list[str]:
             lines.append(f"{key} is missing")
         elif kind == "extra_forbidden":
             known = list(_part_at(location[:-1]).model_fields)
-            hint = _did_you_mean(str(location[-1]), known) or f"; known are {', '.join(known)}"
+            hint = _did_you_mean(str(location[-1]), known) or f"; known keys: {', '.join(known)}"
             lines.append(f"{key} is unknown{hint}")
         elif kind == "model_type":
             lines.append(f"{key or 'the recipe'} must have keys and values")
@@ -549,7 +549,7 @@ def _merge(base: Any, changes: Any) -> Any:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.recipe", description="Check a recipe and print it with all defaults filled in."
+        prog=f"python -m {__spec__.name}", description="Check a recipe and print it with all defaults filled in."
     )
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value")

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from vaswani_transformer.cards import card_metadata, render_card
+from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import read_json, write_json
 
@@ -267,28 +268,28 @@ def figure(value: object) -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m training.release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     weights = steps.add_parser("weights", help="RUN/model -> CHECKPOINT")
-    weights.add_argument("run", type=Path)
-    weights.add_argument("checkpoint", type=Path)
+    weights.add_argument("run", metavar="RUN", type=Path, help="a finished run")
+    weights.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="folder to write")
     weights.add_argument(
         "--average-with",
         type=Path,
         metavar="CHECKPOINT",
-        help="average with this one, which the run started from",
+        help="average with the checkpoint that the run started from",
     )
     weights.add_argument(
         "--share", type=float, default=0.5, help="weight of that checkpoint in the mean (default: %(default)s)"
     )
     growth = steps.add_parser("growth", help="RUN/log.jsonl -> FACTS/growth.json")
-    growth.add_argument("run", type=Path)
-    growth.add_argument("facts", type=Path, help="folder for growth.json")
+    growth.add_argument("run", metavar="RUN", type=Path, help="a finished run")
+    growth.add_argument("facts", metavar="FACTS", type=Path, help="folder for growth.json")
     growth.add_argument("--limited-by", required=True, metavar="TEXT", help="why the scores stopped growing")
     card = steps.add_parser("card", help="recorded facts -> README.md and about.json")
-    card.add_argument("checkpoint", type=Path)
-    card.add_argument("facts", type=Path, help="folder with scores.json")
+    card.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="folder of the released weights")
+    card.add_argument("facts", metavar="FACTS", type=Path, help="folder with scores.json, growth.json and limits.md")
     as_written = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     confidence.add_options(
         steps.add_parser(

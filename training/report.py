@@ -1,12 +1,16 @@
 """What a run reports while it trains: a progress bar or lines, a log, accelerate's trackers, the curves."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 from accelerate import Accelerator
 from tqdm import tqdm
 
+from vaswani_transformer.system.console import warn
+
+from .curve import read_log
 from .files import atomic_file
 
 
@@ -16,11 +20,15 @@ class Report:
     def __init__(self, accelerator: Accelerator, run: Path, name: str, facts: dict, total_steps: int):
         self.accelerator, self.log_path = accelerator, run / "log.jsonl"
         self.is_main, self.total_steps, self.bar = accelerator.is_main_process, total_steps, None
+        self.lines = 0  # in the log
         if accelerator.log_with:
             accelerator.init_trackers(name, config=facts)
 
-    def start(self, step: int):
-        """Start after a step. Lines of an interrupted run about later steps are removed, since those are repeated."""
+    def start(self, step: int, expected_lines: int = 0):
+        """Start after a step. Lines of an interrupted run about later steps are removed, since those are repeated.
+
+        If the log has fewer lines than expected, warn.
+        """
         if not self.is_main:
             return
         if self.log_path.exists():
@@ -28,6 +36,12 @@ class Report:
             earlier = [line for line in lines if _step(line) <= step]
             with atomic_file(self.log_path) as partial:
                 partial.write_text("".join(earlier), encoding="utf-8")
+            self.lines = len(earlier)
+        if self.lines < expected_lines:
+            warn(
+                f"{self.log_path} has lost {expected_lines - self.lines} of its {expected_lines} lines up to step "
+                f"{step:,}, as after a power cut. The model is not affected, but curves and tables miss these figures."
+            )
         if sys.stderr.isatty():
             self.bar = tqdm(total=self.total_steps, initial=step, unit="step", dynamic_ncols=True)
 
@@ -44,6 +58,9 @@ class Report:
             return
         with self.log_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, "epoch": epoch, **values}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.lines += 1
         self.accelerator.log(values, step=step)
 
     def validation(self, step: int, epoch: int, key: str, sets: dict[str, tuple[float, int]]):
@@ -99,19 +116,21 @@ def duration(seconds: float) -> str:
 
 
 def plot_curves(log: Path, path: Path, title: str):
-    """Plot loss, learning rate and validation figures of a log.jsonl by step."""
+    """Plot loss, learning rate and validation figures of a log.jsonl by step. A log without figures makes no plot."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines = list(read_log(log)) if log.exists() else []
     panels = [
         ("nats per token", {"loss": "training (label smoothing included)", "validation_loss": "validation"}),
         ("learning rate", {"learning_rate": "learning rate"}),
         ("sacreBLEU", {"validation_bleu": "validation"}),
     ]
     panels = [panel for panel in panels if any(key in line for line in lines for key in panel[1])]
+    if not panels:
+        return
     figure, axes = pyplot.subplots(len(panels), sharex=True, squeeze=False, figsize=(8, 2.6 * len(panels)))
     for axis, (label, curves) in zip(axes[:, 0], panels, strict=True):
         for key, name in curves.items():

@@ -91,8 +91,7 @@ class Run:
             DivergenceError: A loss is not finite; the message names the batch.
             CheckpointError: A checkpoint could not be written or loaded.
         """
-        self.resume()
-        self.report.start(self.progress.step)
+        self.report.start(*self.resume())
         self.meter.start()
         due = Due()
         for batch in self.batches(self.progress):
@@ -282,7 +281,12 @@ class Run:
     # Saving, resuming, stopping
 
     def save(self):
-        state = {**self.progress._asdict(), "losses": self.meter.losses, "seconds": self.meter.seconds}
+        state = {
+            **self.progress._asdict(),
+            "log_lines": self.report.lines,
+            "losses": self.meter.losses,
+            "seconds": self.meter.seconds,
+        }
         settings = self.recipe.checkpointing
         save_checkpoint(
             self.output,
@@ -294,11 +298,14 @@ class Run:
             settings.average_last,
         )
 
-    def resume(self):
-        """Load the last intact checkpoint, if there is one."""
-        if state := load_checkpoint(self.output, self.accelerator, self.model, self.optimisers):
-            self.progress = Progress(state["step"], state["epoch"], state["batch"])
-            self.meter.losses, self.meter.seconds = state["losses"], state["seconds"]
+    def resume(self) -> tuple[int, int]:
+        """Load the last intact checkpoint, if there is one; return its step and the number of lines in the log."""
+        state = load_checkpoint(self.output, self.accelerator, self.model, self.optimisers)
+        if not state:
+            return 0, 0
+        self.progress = Progress(state["step"], state["epoch"], state["batch"])
+        self.meter.losses, self.meter.seconds = state["losses"], state["seconds"]
+        return state["step"], state.get("log_lines", 0)  # older checkpoints do not have it
 
     def request_stop(self, number: int, frame):
         """Handle a signal: stop after the next step, or at once at the second signal."""

@@ -8,8 +8,6 @@ import json
 import re
 from collections.abc import Sequence
 
-import sacrebleu
-
 from .variations import Pair
 
 
@@ -43,6 +41,8 @@ def score(
         raise ValueError(f"{len(translations)} translations cannot be scored with {len(references)} references.")
     if (paper or lower_cased) and not language:
         raise ValueError("Tokenised BLEU needs the target language.")
+    import sacrebleu  # not above: --help works without the extra `train`
+
     scores = {
         SACREBLEU: measure(sacrebleu.BLEU(), translations, references, resamples),
         CHRF: measure(sacrebleu.CHRF(), translations, references, resamples),
@@ -71,6 +71,7 @@ def bootstrap_p_values(
     before: Sequence[str], after: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES
 ) -> dict[str, float]:
     """Return the p-values of the paired bootstrap (Koehn 2004) for sacreBLEU and chrF, by name."""
+    import sacrebleu
     from sacrebleu.significance import PairedTest
 
     systems = [("before", list(before)), ("after", list(after))]
@@ -81,6 +82,8 @@ def bootstrap_p_values(
 
 def multi_bleu(translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:
     """Compute the BLEU of Moses' multi-bleu.perl on tokenised text."""
+    import sacrebleu
+
     metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     return measure(metric, translations, references, resamples)
 
@@ -135,6 +138,8 @@ def moses_signature(scored: dict, language: str, steps: str) -> str:
 
 def pick_samples(pairs: Sequence[Pair], translations: Sequence[str], count: int = 12) -> list[dict]:
     """Pick `count` translations, spread evenly from the worst to the best sentence chrF."""
+    import sacrebleu
+
     metric = sacrebleu.CHRF()
     rated = [
         {"source": s, "reference": r, "translation": t, "chrF": round(metric.sentence_score(t, [r]).score, 1)}

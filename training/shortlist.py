@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.extras import missing_package
 
 from .models import load
 from .parallel_text import held_out_pairs, read_pairs, training_pairs
@@ -118,7 +119,7 @@ def align(sources: Ids, targets: Ids) -> Iterator[set[tuple[int, int]]]:
     try:
         from eflomal import Aligner
     except ImportError as error:
-        raise ValueError("Alignment needs eflomal: pip install vaswani-transformer[align]") from error
+        raise ValueError(missing_package("Alignment", "eflomal", "align")) from error
     with tempfile.TemporaryDirectory() as folder:
         forward, reverse = Path(folder, "forward"), Path(folder, "reverse")
         Aligner(n_samplers=1).align(as_lines(sources), as_lines(targets), str(forward), str(reverse))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import check_writable
 
@@ -115,10 +115,12 @@ def interleave(sides: Sides) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.tokenizer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("output", metavar="OUTPUT", type=Path, help="folder to write, for AutoTokenizer")
-    parser.add_argument("files", metavar="FILE", type=Path, nargs="*", help="text of one side, plain or .gz, .xz, .zst")
+    parser.add_argument(
+        "files", metavar="FILE", type=Path, nargs="*", help="text in either language, also .gz, .xz, .zst"
+    )
     parser.add_argument("--vocab-size", type=whole_number, metavar="N", help="number of tokens (default: the recipe's)")
     parser.add_argument("--recipe", type=Path, help="learn from a recipe's training pairs instead of files")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder that the recipe's paths are relative to")

@@ -1,12 +1,14 @@
 """Trains a recipe, or resumes an interrupted run.
 
-python -m training.train training/recipes/mini-en-de.yaml --data DATA --output RUN
-accelerate launch -m training.train training/recipes/mini-en-de.yaml --data DATA --output RUN
+vaswani train mini-en-de --data DATA --output RUN
+accelerate launch -m training.train mini-en-de --data DATA --output RUN    # in a clone, on several GPUs
 """
 
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,8 @@ from vaswani_transformer.system.files import check_writable
 from .recipe import load_recipe
 
 
+PREPARED = {".lock", "recipe.json", "held_out.tsv"}  # written before the data are read, or quickly made from them
+
 app = make_app()
 
 RecipeFile = Annotated[
@@ -29,7 +33,14 @@ Output = Annotated[
     typer.Option("--output", metavar="RUN", help="Folder for the run; if it contains a run, that run is resumed."),
 ]
 Data = Annotated[
-    Path, typer.Option("--data", metavar="FOLDER", help="Folder with the data; the recipe's paths are relative to it.")
+    Path,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        exists=True,
+        file_okay=False,
+        help="Folder with the data; the recipe's paths are relative to it.",
+    ),
 ]
 Cache = Annotated[
     Path | None,
@@ -72,19 +83,33 @@ def train(recipe: RecipeFile, output: Output, data: Data = Path("."), cache: Cac
         with errors_as_messages(OSError, ValueError):
             loaded = load_recipe(recipe, changes or [])
             check_writable(output / "model")
-            run = Run(loaded, data, output, cache)
+            with without_leftovers(output):
+                run = Run(loaded, data, output, cache)
     except KeyboardInterrupt:
-        sys.exit("Stopped before the first step; the same command starts again with what is already prepared.")
+        sys.exit("Stopped before the first step. Rerun the command; it reuses the data that is already prepared.")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, run.request_stop)
     try:
         with errors_as_messages(CheckpointError, DivergenceError, OSError, SafetensorError):
             if not run.train():
-                sys.exit(f"Stopped after step {run.progress.step:,}, which is saved; the same command resumes there.")
+                sys.exit(f"Stopped after step {run.progress.step:,} and saved it. Rerun the command to resume there.")
             run.finish()
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def without_leftovers(output: Path) -> Iterator[None]:
+    """If the block fails before anything of value is in a new folder, deletes the folder."""
+    is_new = not output.exists()
+    try:
+        yield
+    except (OSError, ValueError):
+        files = [path for path in output.rglob("*") if path.is_file()]
+        if is_new and all(path.suffix == ".lock" or path.name in PREPARED for path in files):
+            shutil.rmtree(output, ignore_errors=True)
+        raise
 
 
 def main(arguments: Sequence[str] | None = None):

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import sacrebleu
-
+from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import read_lines
@@ -62,6 +61,8 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     if line.kind == "no_final_punctuation":
         return not translation.rstrip().endswith((".", "!", "?")) and _has_similar_length(line.text, translation)
     if line.kind == "typo":
+        import sacrebleu
+
         return sacrebleu.sentence_chrf(translation, [corrected]).score >= 60
     sentences = len(re.findall(r"[.!?…]+(?=\s|$)", translation))
     return sentences >= int(line.required) and _has_similar_length(line.text, translation)
@@ -132,7 +133,7 @@ def format_lines(measured: dict) -> str:
 
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
-        prog="python -m training.user_lines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        **describe_program(__spec__, __doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", metavar="MODEL", help="a folder, an included checkpoint, or a Hub id")
     parser.add_argument("--source-language", metavar="CODE", help="en, de or fr; default: the model's own")

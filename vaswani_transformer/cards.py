@@ -12,9 +12,9 @@ TEMPLATE = Path(__file__).with_name("card_template.md")
 HUB_ID = "PATH OR HUB ID OF THIS MODEL"  # in every card until publishing replaces it with the repository's id
 
 
-def render_card(metadata: ModelCardData, **facts: Any) -> str:
-    """Renders a card. `facts` are the variables of card_template.md. Needs jinja2."""
-    card = ModelCard.from_template(metadata, template_path=str(TEMPLATE), hub_id=HUB_ID, cell=table_cell, **facts)
+def render_card(metadata: ModelCardData, template: Path = TEMPLATE, **facts: Any) -> str:
+    """Renders a card. `facts` are the variables of the template. Needs jinja2."""
+    card = ModelCard.from_template(metadata, template_path=str(template), hub_id=HUB_ID, cell=table_cell, **facts)
     # Conditions in the template leave blank lines.
     return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
 

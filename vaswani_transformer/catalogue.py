@@ -69,8 +69,11 @@ def read_about(folder: Path) -> Checkpoint | None:
     names = {field.name for field in fields(Checkpoint)} - {"path"}
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
-        return Checkpoint(path=folder, **{name: value for name, value in about.items() if name in names})
-    except (ValueError, TypeError, AttributeError) as error:
+        checkpoint = Checkpoint(path=folder, **{name: value for name, value in about.items() if name in names})
+        if not isinstance(checkpoint.max_length, int | None):
+            raise TypeError(f"max_length must be a whole number, not {checkpoint.max_length!r}")
+        return checkpoint
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} does not describe a checkpoint: {error}") from error
 
 

@@ -6,13 +6,15 @@ their translations would be wrong.
 """
 
 import json
+import math
 import re
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
@@ -29,6 +31,12 @@ KINDS = {
     "a list": "a list",
     "NoneType": "null",
 }
+
+OPTIONAL: Any = {"_raise_exceptions_for_missing_entries": False}
+# The median of trained matrices is between these; that of float16 read as bfloat16, or the reverse, is not.
+MIN_WEIGHT, MAX_WEIGHT = 1e-6, 0.5
+MAX_GROWTH = 1000  # by the steps of a tokenizer; those of known ones multiply to less than 100
+PROBE_LENGTH = 40  # enough for a regular expression that backtracks to reach the library's limit
 
 
 class LoadingError(ValueError):
@@ -58,6 +66,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
     name, revision = split_revision(str(source))
     try:
         _check_generation_config(name, revision)
+        _check_weight_files(Path(name))
         model, report = AutoModelForSeq2SeqLM.from_pretrained(
             name,
             revision=revision,
@@ -74,6 +83,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
     except Exception as error:  # damaged files and broken connections raise many kinds of errors
         raise LoadingError(f"Cannot load {source}: {_reason(error)}") from error
     _check_weights(source, model, report)
+    _check_dtypes(name, revision, model)
     if getattr(model, "is_quantized", False) and not (dtype == "auto" or is_int8(dtype)):
         model = model.dequantize(getattr(torch, dtype) if isinstance(dtype, str) else dtype)
     return model.eval()
@@ -86,6 +96,7 @@ def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> 
         tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     except Exception as error:
         raise LoadingError(f"Cannot load the tokenizer of {source}: {_reason(error)}") from error
+    _check_tokenizer(source, tokenizer)
     if model is not None:
         _check_vocabulary(source, model, tokenizer)
     return tokenizer
@@ -131,7 +142,7 @@ def _check_generation_config(name: str, revision: str | None):
     Raises:
         LoadingError: the file cannot be read, or is not a JSON object.
     """
-    path = cached_file(name, "generation_config.json", revision=revision, _raise_exceptions_for_missing_entries=False)
+    path = cached_file(name, "generation_config.json", revision=revision, **OPTIONAL)
     if path is None:
         return
     try:
@@ -140,6 +151,32 @@ def _check_generation_config(name: str, revision: str | None):
         raise LoadingError(f"Cannot read the generation_config.json of {name}: {_reason(error)}") from error
     if not isinstance(settings, dict):
         raise LoadingError(f"The generation_config.json of {name} is not a JSON object.")
+
+
+def _check_weight_files(folder: Path):
+    """Checks that a folder has one set of weights; `from_pretrained` would prefer the single file, even if it is older.
+
+    Raises:
+        LoadingError: there is a single file and an index of shards; the message names both.
+    """
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file() and index.is_file() and any(folder.glob("model-*-of-*.safetensors")):
+        raise LoadingError(
+            f"{folder} has two sets of weights: {whole.name}, and the shards of {index.name}. Remove the older set."
+        )
+
+
+def _check_weight_files(folder: Path):
+    """Checks that a folder has one set of weights; `from_pretrained` would prefer the single file, even if it is older.
+
+    Raises:
+        LoadingError: there is a single file and an index of shards; the message names both.
+    """
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file() and index.is_file() and any(folder.glob("model-*-of-*.safetensors")):
+        raise LoadingError(
+            f"{folder} has two sets of weights: {whole.name}, and the shards of {index.name}. Remove the older set."
+        )
 
 
 def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
@@ -160,6 +197,66 @@ def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
     message = "; ".join(f"{problem}: {_first_names(names)}" for problem, names in problems.items() if names)
     if message:
         raise LoadingError(f"Cannot use the weights of {source}: {message}.")
+
+
+def _check_dtypes(name: str, revision: str | None, model: PreTrainedModel):
+    """Checks that the weights are stored in the format that their file names: any bytes can be read as numbers.
+
+    Raises:
+        LoadingError: weights are marked as integers, or make sense only in the format of config.json.
+    """
+    here = {**OPTIONAL, "_raise_exceptions_for_connection_errors": False, "local_files_only": True}  # once loaded
+    weights = cached_file(name, "model.safetensors", revision=revision, **here)
+    config = cached_file(name, "config.json", revision=revision, **here)
+    if weights is None or config is None or getattr(model, "is_quantized", False):
+        return
+    parameters = dict(model.named_parameters())
+    with safe_open(weights, framework="numpy") as file:
+        stored = {key: file.get_slice(key).get_dtype() for key in file.keys() if key in parameters}
+    if integers := {key: dtype for key, dtype in stored.items() if not dtype.startswith(("F", "BF"))}:
+        names = _first_names([f"{key} ({dtype})" for key, dtype in integers.items()])
+        raise LoadingError(f"Cannot use the weights of {name}: stored as integers: {names}.")
+    settings = json.loads(Path(config).read_text(encoding="utf-8"))
+    wanted = {"float16": "F16", "bfloat16": "BF16"}.get(str(settings.get("dtype", settings.get("torch_dtype"))))
+    if wanted is None or not set(stored.values()) <= {"F16", "BF16"} - {wanted}:
+        return
+    matrices = [weight.detach().abs().float().median().item() for weight in parameters.values() if weight.dim() == 2]
+    if not MIN_WEIGHT < median(matrices) < MAX_WEIGHT:
+        raise LoadingError(
+            f"Cannot use the weights of {name}: model.safetensors marks them as {next(iter(stored.values()))}, but "
+            f"their values make sense only as {wanted}, the dtype in config.json."
+        )
+
+
+def _check_tokenizer(source: str | Path, tokenizer: PreTrainedTokenizerBase):
+    """Checks that the steps of tokenizer.json take little memory and time.
+
+    Raises:
+        LoadingError: they replace characters by long texts, or a regular expression gives up on a simple text.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return
+    growth = max(_growth(step) for step in (backend.normalizer, backend.decoder))
+    if growth > MAX_GROWTH:
+        raise LoadingError(f"The tokenizer of {source} makes texts up to {growth:,} times as long. Do not use it.")
+    try:
+        for character in "a1 .":
+            backend.encode(character * PROBE_LENGTH + ("!" if character != "." else "a"))
+    except BaseException as error:  # the library panics; its exception is not an Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        problem = f"has a regular expression that takes too long ({_reason(error)}). Do not use it."
+        raise LoadingError(f"The tokenizer of {source} {problem}") from error
+
+
+def _growth(step: Any) -> int:
+    """Returns how many times as long a text can become by the replacements of a normalizer or decoder."""
+    if step is None:
+        return 1
+    settings = json.loads(step.__getstate__())
+    steps = settings.get("normalizers") or settings.get("decoders") or [settings]
+    return math.prod(max(1, len(str(each.get("content", each.get("prepend", ""))))) for each in steps)
 
 
 def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):
@@ -185,7 +282,7 @@ def _first_names(names: set[str] | list[str], shown: int = 3) -> str:
     return ", ".join(ordered[:shown]) + rest
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Explains a known error in plain words; for other errors, returns the first paragraph of the message."""
     if isinstance(error, SafetensorError):
         return f"its weights are damaged or incomplete ({error}). Download or copy them again."

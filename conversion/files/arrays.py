@@ -36,7 +36,10 @@ def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = it
         with np.load(path, allow_pickle=False) as file:
             names = list(chosen(file.files))
             check_size(path, [f"{name}.npy" for name in names])
-            return {name: file[name] for name in names}
+            arrays = {name: file[name] for name in names}
+        if foreign := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise TypeError(f"{foreign[0]} is not an array")  # numpy returns the bytes of other members
+        return arrays
     except UNREADABLE as error:
         if isinstance(error, ConversionError):
             raise

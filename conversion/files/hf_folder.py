@@ -120,7 +120,7 @@ def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTraine
 
 
 def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
-    """Facts about the origin: the repository, and the licence on its card."""
+    """Facts about the origin: the repository, the licence on its card, and the languages by its name or its card."""
     card = folder / "README.md"
     try:
         metadata = (metadata_load(card) if card.is_file() else None) or {}
@@ -129,13 +129,27 @@ def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
     return {
         "repository": None if source.is_dir() else source.as_posix(),
         "licence": licence if isinstance(licence := metadata.get("license"), str) else None,
+        **languages(*(named_languages(source.name) or listed_languages(metadata))),
     }
 
 
 def languages(source: str | None, target: str | None) -> dict[str, str]:
-    """The languages as facts, if they are language codes."""
+    """The languages as facts, if they are the codes of single languages."""
     named = {"source_language": source, "target_language": target}
-    return {name: code for name, code in named.items() if re.fullmatch("[a-z]{2,3}", code or "")}
+    return {name: code for name, code in named.items() if re.fullmatch("(?!mul)[a-z]{2,3}", code or "")}
+
+
+def named_languages(name: str) -> tuple[str, str] | None:
+    """The languages at the end of a name, such as opus-mt-en-de."""
+    codes = re.search(r"(?:^|[-_.])([a-z]{2})[-_]([a-z]{2})$", name)
+    return (codes[1], codes[2]) if codes else None
+
+
+def listed_languages(metadata: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The languages in the metadata of a card. Two in a list are source and target, by the Hub's custom."""
+    codes = metadata.get("language")
+    pair = tuple(codes) if isinstance(codes, list) and len(codes) == 2 else (None, None)
+    return pair if all(isinstance(code, str) for code in pair) else (None, None)
 
 
 def read_generation(folder: Path, values: Mapping[str, Any], config: VaswaniConfig) -> GenerationConfig:
@@ -190,7 +204,7 @@ def tokens_in_order(ids: Mapping[str, int], size: int) -> list[str]:
     """
     if beyond := [token for token, i in ids.items() if not 0 <= i < size]:
         raise ConversionError.from_problems(
-            f"The vocabulary does not match the model, which has {size} ids. Too large are the ids of", beyond, 3
+            f"The vocabulary does not match the model, which has ids 0 to {size - 1}. Tokens with other ids", beyond, 3
         )
     tokens = [f"<unused {i}>" for i in range(size)]
     for token, i in ids.items():

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from vaswani_transformer.system.extras import missing_package
+
 from ..options import ConversionError, Options
 from .arrays import read_npz
 from .folders import checkpoint_in, regular
@@ -212,7 +214,7 @@ def read_pieces(path: Path) -> MarianVocabulary:
 
         model = sentencepiece.SentencePieceProcessor(model_file=str(regular(path)))
     except ImportError as error:
-        raise ConversionError(f"Reading {path} requires sentencepiece: pip install sentencepiece") from error
+        raise ConversionError(missing_package(f"Reading {path}", "sentencepiece", "convert")) from error
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         if isinstance(error, FileNotFoundError | ConversionError):
             raise

@@ -45,9 +45,9 @@ def files(path: Path) -> list[Path]:
 def read_hparams(path: Path) -> dict:
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} not found; tensor2tensor writes it where it trains. Pass --hparams FILE with the hyperparameters, "
-            'such as {"hidden_size": 512, "num_heads": 8, "num_hidden_layers": 6}; hparams_set in flags_t2t.txt names '
-            "them."
+            f"{path} not found; tensor2tensor saves it with the checkpoints. Pass --hparams FILE with the "
+            'hyperparameters, such as {"hidden_size": 512, "num_heads": 8, "num_hidden_layers": 6}; hparams_set in '
+            "flags_t2t.txt names them."
         )
     values = read_json_object(path)
     if "hidden_size" not in values:

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vaswani_transformer.system.extras import missing_package
+
 from ..options import ConversionError
 from .folders import regular
 
@@ -144,9 +146,7 @@ def check_crc(content: bytes, masked: int, what: str):
     try:
         from google_crc32c import value as crc32c
     except ImportError:
-        raise ConversionError(
-            "Checking TensorFlow's checksums requires google-crc32c: pip install google-crc32c"
-        ) from None
+        raise ConversionError(missing_package("Checking TensorFlow's checksums", "google-crc32c", "convert")) from None
     checksum = crc32c(content)
     if ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked:
         raise ConversionError(f"{what} is damaged: its checksum is wrong.")

@@ -66,21 +66,22 @@ def uses_moses(folder: Path) -> bool:
 
 def read_scores(folder: Path) -> list[dict]:
     """Reads scores with "dataset", "metric", "value" and "signature" from about.json or scores.json; may be []."""
-    file = next((folder / name for name in ("about.json", "scores.json") if (folder / name).is_file()), None)
-    if file is None:
-        return []
-    record = read_json_object(file)
-    try:
-        scores = record.get("scores") or [] if file.name == "about.json" else evaluated(record)
-        return [{name: score[name] for name in ("dataset", "metric", "value", "signature")} for score in scores]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ConversionError(
-            f"{file} does not contain scores in the format of `python -m training.evaluate`: {error!r}."
-        ) from None
+    for name, select in (("about.json", lambda record: record.get("scores") or []), ("scores.json", evaluated)):
+        if not (file := folder / name).is_file():
+            continue
+        try:
+            scores = select(read_json_object(file))
+            if scores:
+                return [{key: score[key] for key in ("dataset", "metric", "value", "signature")} for score in scores]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ConversionError(
+                f"{file} does not contain scores in the format of `vaswani evaluate`: {error!r}."
+            ) from None
+    return []
 
 
 def evaluated(record: dict) -> list[dict]:
-    """The scores in a file written by `training.evaluate`."""
+    """The scores in a file written by `vaswani evaluate`."""
     return [
         {"dataset": result["dataset"], "metric": metric, **score}
         for result in record["results"]

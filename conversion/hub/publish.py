@@ -4,6 +4,9 @@ vaswani publish FOLDER user/name           # prepare the repository in a local f
 vaswani publish FOLDER user/name --push    # upload it in one commit
 """
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +50,12 @@ def check_repo_id(repo_id: str):
         ) from None
 
 
+def check_token():
+    """Raises ConversionError without a token for the Hub."""
+    if not get_token():
+        raise ConversionError(f"No token for the Hub: {LOG_IN}.")
+
+
 def push(
     folder: Path,
     repo_id: str,
@@ -64,13 +73,14 @@ def push(
         A sentence about the result.
 
     Raises:
-        ConversionError: the upload failed; the repository is unchanged.
+        ConversionError: the upload failed, or the Hub did not confirm it; the message says whether the repository has
+            changed.
     """
-    if not get_token():
-        raise ConversionError(f"No token for the Hub: {LOG_IN}.")
+    check_token()
     logging.set_verbosity_error()
     get_session().timeout = timeout  # by default, requests wait without limit
     api = HfApi(library_name="vaswani-transformer", library_version=__version__)
+    outcome = f"{repo_id} is unchanged"
     try:
         if not create_pr:
             api.create_repo(repo_id, private=private or None, exist_ok=True)
@@ -83,17 +93,21 @@ def push(
         additions = [CommitOperationAdd(name, path) for name, path in files.items()]
         present = {sibling.rfilename for sibling in before.siblings or ()}
         old = [name for name in sorted(present - files.keys()) if is_weights(name)]
-        commit = api.create_commit(
-            repo_id,
-            [*additions, *map(CommitOperationDelete, old)],
-            commit_message=f"Publish with vaswani-transformer {__version__}",
-            revision=revision,
-            create_pr=create_pr,
-        )
+        try:
+            commit = api.create_commit(
+                repo_id,
+                [*additions, *map(CommitOperationDelete, old)],
+                commit_message=f"Publish with vaswani-transformer {__version__}",
+                revision=revision,
+                create_pr=create_pr,
+            )
+        except Exception:
+            outcome = outcome_of_failure(api, repo_id, revision, create_pr, before.sha)
+            raise
     except ConversionError:
         raise
     except Exception as error:  # of huggingface_hub, its HTTP client, and the Hub's check of the card
-        raise ConversionError(explain(error, repo_id, timeout)) from error
+        raise ConversionError(explain(error, repo_id, outcome, timeout)) from error
     if commit.oid == before.sha:
         return f"No changes: {repo_id} already contains these files (commit {commit.oid[:7]})."
     if create_pr:
@@ -101,15 +115,29 @@ def push(
     return f"Published: {api.endpoint}/{repo_id} (commit {commit.oid[:7]})."
 
 
-def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
-    """Explains an error of the Hub and says what to do, in one line."""
+def outcome_of_failure(api: HfApi, repo_id: str, revision: str | None, create_pr: bool, before: str | None) -> str:
+    """Asks the Hub whether a commit arrived whose answer did not, and returns a clause about it.
+
+    `before` is the commit before it.
+    """
+    if create_pr:
+        return f"{repo_id} may have a new pull request: see {api.endpoint}/{repo_id}/discussions"
+    try:
+        now = api.model_info(repo_id, revision=revision).sha
+    except Exception:  # as above
+        return f"{repo_id} may have changed: see {api.endpoint}/{repo_id}"
+    return f"{repo_id} is unchanged so far" if now == before or not now else f"{repo_id} has a new commit, {now[:7]}"
+
+
+def explain(error: Exception, repo_id: str, outcome: str, timeout: float = TIMEOUT) -> str:
+    """Explains an error of the Hub, with the `outcome` for the repository, and says what to do, in one line."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, OfflineModeIsEnabled):
         return "Publishing needs the Hub, but HF_HUB_OFFLINE is set. Unset it."
     if "Timeout" in type(error).__name__:  # by name, because huggingface_hub has changed its HTTP client before
         return (
-            f"The Hub did not respond within {timeout:g} seconds; {repo_id} is unchanged. Check your connection, or "
-            "wait longer with --timeout SECONDS."
+            f"The Hub did not respond within {timeout:g} seconds; {outcome}. Check your connection and rerun the "
+            "command, or wait longer with --timeout SECONDS."
         )
     if status == 401:
         return f"The Hub rejected the token (401): it is invalid or has expired; {LOG_IN}."
@@ -121,8 +149,8 @@ def explain(error: Exception, repo_id: str, timeout: float = TIMEOUT) -> str:
         return f"Revision not found in {repo_id}."
     reason = " ".join(str(error).split()) or type(error).__name__
     return (
-        f"The upload to {repo_id} failed, and the repository is unchanged: {reason.rstrip('.')}. Rerun the command; "
-        "large files that were uploaded completely are skipped."
+        f"The upload failed: {reason.rstrip('.')}; {outcome}. Rerun the command; files that were uploaded completely "
+        "are skipped."
     )
 
 
@@ -138,8 +166,20 @@ def publish(
     staging: Annotated[
         Path | None,
         typer.Option(
-            "--stage", metavar="DIR", help="Prepare the repository in this folder. [dim]\\[default: NAME-staged][/]"
+            "--stage",
+            metavar="FOLDER",
+            help="Prepare the repository in this folder, and keep it. Its name must end in "
+            f"{STAGED} to be overwritten. [dim]\\[default: a temporary folder][/]",
         ),
+    ] = None,
+    languages: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--language", metavar="CODE", help="Language for the card, such as en: first the source, then the target."
+        ),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option("--licence", "--license", metavar="NAME", help="Licence for the card, such as mit.")
     ] = None,
     upload: Annotated[
         bool, typer.Option("--push", help="Upload it, with the token from `hf auth login` or HF_TOKEN.")
@@ -159,7 +199,8 @@ def publish(
 
     Prepare a checkpoint's folder as a repository and list its files; --push
     uploads it. The model card is the folder's README.md, which you can edit. If
-    it is missing, a card is generated from conversion.json.
+    it is missing, a card is generated from the record of `vaswani convert`,
+    `train` or `finetune`, or of transformers' Trainer.
 
     [dim]$[/] vaswani publish FOLDER user/name
     [dim]$[/] vaswani publish FOLDER user/name --push
@@ -171,12 +212,25 @@ def publish(
         path = Path(folder)
         if not path.is_dir():
             path = next((about.path for about in catalogue.included() if about.name == folder), path)
-        out = staging or Path(f"{repo_id.partition('/')[2]}{STAGED}")
-        notes = stage(path, repo_id, out)
-        show(out)
-        for note in notes:
-            print(note)
         if upload:
-            print(push(out, repo_id, private, revision, create_pr, timeout))
-        else:
-            print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}.")
+            check_token()
+        with staging_folder(staging) as out:
+            notes = stage(path, repo_id, out, languages or (), licence)
+            show(out, is_temporary=staging is None)
+            for note in notes:
+                print(note)
+            if upload:
+                print(push(out, repo_id, private, revision, create_pr, timeout))
+            else:
+                advice = "" if staging else f", or --stage NAME{STAGED} to keep the prepared files"
+                print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}{advice}.")
+
+
+@contextmanager
+def staging_folder(folder: Path | None) -> Iterator[Path]:
+    """Yields `folder`, or by default a temporary one."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary, STAGED.strip("-"))

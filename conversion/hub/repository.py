@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from vaswani_transformer import VaswaniForConditionalGeneration
 from vaswani_transformer.system.files import atomic_folder, write_json
@@ -15,7 +16,8 @@ from .card import conversion_card
 def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
     """Writes the folder `out`, completely or not at all.
 
-    conversion.json records the origin and the checks; the card shows them.
+    conversion.json records the origin and the checks; the card shows them. about.json records the languages for
+    `vaswani serve` and the pipeline, if they are known.
 
     Raises:
         ConversionError: `out` exists and is not an empty folder.
@@ -32,4 +34,20 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)
         write_json(folder / "conversion.json", record)
+        if about := describe(converted, model, folder, out.name):
+            write_json(folder / "about.json", about)
         (folder / "README.md").write_text(conversion_card(folder, out.name), encoding="utf-8")
+
+
+def describe(converted: Converted, model: VaswaniForConditionalGeneration, folder: Path, name: str) -> dict[str, Any]:
+    """The contents of about.json (see `catalogue.Checkpoint`); nothing if a language is unknown."""
+    languages = {key: converted.facts.get(key) for key in ("source_language", "target_language")}
+    if not all(languages.values()):
+        return {}
+    return {
+        "name": name,
+        **languages,
+        "parameters": model.num_parameters(),
+        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
+        "licence": converted.facts.get("licence") or "",
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from vaswani_transformer.system.files import atomic_folder
 from ..files.text import one_line, read_json_object, read_text
 from ..options import ConversionError, shown
 from .card import conversion_card, read_scores
+from .own_card import has_record, own_card
 from .private import without_paths
 
 
@@ -40,7 +42,13 @@ PUBLISHED = (
 )  # fmt: skip
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 # Records that may contain local paths.
-RECORDS = ("README.md", "about.json", "conversion.json", "scores.json", "training.json", "tokenizer_config.json")
+RECORDS = (
+    *("README.md", "about.json", "conversion.json", "scores.json", "training.json", "tokenizer_config.json"),
+    *("config.json", "generation_config.json"),
+)
+TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}")  # with which the Hub lets a user in
+# Files of transformers' Trainer that are left out. They are pickles, but only Trainer itself loads them.
+TRAINER_PICKLES = {"training_args.bin", "optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state.pth"}
 STAGED = "-staged"
 # Files that the Hub stores as LFS, by its .gitattributes; only for the listing.
 LARGE_KINDS, LARGE = (".safetensors", ".model"), 10_000_000
@@ -50,8 +58,12 @@ DATASETS = {"multi30k test_2016_flickr": "bentrevett/multi30k", "newstest2014": 
 SAVE_IT = "model.save_pretrained(FOLDER) writes it and config.json"
 
 
-def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
+def stage(
+    folder: Path, repo_id: str, out: Path, languages: Sequence[str] = (), licence: str | None = None
+) -> list[str]:
     """Fills the folder `out` with the files of the repository `repo_id`. An earlier NAME-staged is overwritten.
+
+    `languages` (source, target) and `licence` take the place of those on the card.
 
     Returns:
         Notes for the user.
@@ -69,9 +81,7 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
             f"{folder} contains links to files outside it, which would be uploaded", outside
         )
     check_stage(folder, out)
-    has_card, name = (folder / "README.md").is_file(), repo_id.partition("/")[2]
-    card = read_text(folder / "README.md") if has_card else conversion_card(folder, name)
-    card = card.replace(HUB_ID, repo_id)
+    card = make_card(folder, repo_id.partition("/")[2], languages, licence).replace(HUB_ID, repo_id)
     notes = check_card(card)
     results, unlisted = eval_result_files(folder)
     with atomic_folder(out) as repository:
@@ -85,6 +95,7 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
             (repository / ".eval_results").mkdir(exist_ok=True)
             (repository / ".eval_results" / name).write_text(text, encoding="utf-8")
         shortened = [name for name in RECORDS if (repository / name).is_file() and without_paths(repository / name)]
+        check_tokens(repository)
     if unlisted:
         notes.append(
             f"Only on the card, because these test sets are not datasets on the Hub: scores on {', '.join(unlisted)}."
@@ -95,6 +106,36 @@ def stage(folder: Path, repo_id: str, out: Path) -> list[str]:
         notes.append("No tokenizer: AutoTokenizer and pipeline will not work with this repository.")
     left = sorted(p.name for p in folder.iterdir() if p.is_file() and not (out / p.name).is_file())
     return [*notes, f"Not uploaded: {', '.join(left)}."] if left else notes
+
+
+def make_card(folder: Path, name: str, languages: Sequence[str], licence: str | None) -> str:
+    """Returns the folder's README.md, or a card from its record, with the languages and the licence if they are given.
+
+    Raises:
+        ConversionError: a record or the metadata are invalid.
+    """
+    if not (folder / "README.md").is_file() and not (folder / "conversion.json").is_file():
+        return own_card(folder, name, languages, licence)
+    is_written = (folder / "README.md").is_file()
+    card = read_text(folder / "README.md") if is_written else conversion_card(folder, name)
+    if not languages and not licence:
+        return card
+    check_card(card)
+    changed = ModelCard(card)
+    changed.data.language = list(languages) or changed.data.language
+    changed.data.license = licence or changed.data.license
+    return str(changed)
+
+
+def check_tokens(folder: Path):
+    """Checks that no staged file contains a token of the Hub, which would let anyone act as its owner.
+
+    Raises:
+        ConversionError: a file contains one.
+    """
+    for name, path in staged_files(folder).items():
+        if not is_weights(name) and TOKEN.search(path.read_bytes()):
+            raise ConversionError(f"{name} contains a token of the Hub (hf_...). Remove it, and revoke the token.")
 
 
 def is_published(path: Path) -> bool:
@@ -145,7 +186,7 @@ def check_folder(folder: Path):
     config = check_config(folder, problems)
     if not (folder / "generation_config.json").is_file():
         problems.append("generation_config.json is missing")
-    pickled = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED)
+    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED and p.name not in TRAINER_PICKLES)
     if pickled:
         problems.append(f"{', '.join(pickled)}: pickles can run code when they are loaded; remove them")
     check_weights(folder, config, problems)
@@ -155,8 +196,11 @@ def check_folder(folder: Path):
         pass
     except ConversionError as error:
         problems.append(str(error).rstrip("."))
-    if not (folder / "README.md").is_file() and not (folder / "conversion.json").is_file():
-        problems.append("README.md is missing, and so is conversion.json, from which it could be generated")
+    if not any((folder / name).is_file() for name in ("README.md", "conversion.json")) and not has_record(folder):
+        problems.append(
+            "README.md is missing, and so is a record to generate it from: conversion.json, training.json, "
+            "fine_tuning.json, or trainer_state.json (`trainer.save_state()` writes it)"
+        )
     if problems:
         raise ConversionError(f"{folder} cannot be published:\n" + "\n".join(f"  - {line}" for line in problems))
 
@@ -235,9 +279,9 @@ def check_card(text: str) -> list[str]:
         )
     notes = []
     if data.get("license") in (None, "unknown"):
-        notes.append("The card has no licence. If you know it, add it to README.md (license: ...).")
+        notes.append("The card has no licence. If you know it, give it with --licence, such as --licence mit.")
     if not data.get("language"):
-        notes.append("The card has no languages. Add them to README.md (language: [en, de]).")
+        notes.append("The card has no languages. Give them with --language, such as --language en --language de.")
     return notes
 
 
@@ -266,7 +310,8 @@ def staged_files(folder: Path) -> dict[str, Path]:
     return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def show(folder: Path):
+def show(folder: Path, is_temporary: bool = False):
+    """Prints a table of the staged files; a temporary folder is not named."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("File", overflow="fold")
     table.add_column("Size", justify="right")
@@ -277,4 +322,5 @@ def show(folder: Path):
         large = path.suffix in LARGE_KINDS or size > LARGE
         table.add_row(name, decimal(size), "LFS" if large else "regular")
     Console().print(table)
-    print(f"{len(files)} files, {decimal(sum(path.stat().st_size for path in files.values()))} in {folder}")
+    place = "" if is_temporary else f" in {folder}"
+    print(f"{len(files)} files, {decimal(sum(path.stat().st_size for path in files.values()))}{place}")

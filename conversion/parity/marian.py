@@ -28,7 +28,7 @@ from ..files.marian import MarianVocabulary
 from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity
-from .translations import ROUNDING, Verdicts, judge, log_probs
+from .translations import ROUNDING, Verdicts, log_probs
 
 
 # Marian exits on an error, so it runs in a process of its own.
@@ -157,7 +157,7 @@ def compare_lists(
             seen.add(hypothesis.sentence)
             config.max_new_tokens = len(hypothesis.ids) + 20
             ours = model.generate(**source, generation_config=config)[0, 1:].tolist()
-            verdicts[judge(model, source, ours, hypothesis.ids, config)] += 1
+            verdicts.add(model, source, ours, hypothesis.ids, config)
     return Parity(against, len(sources), positions, largest, best_tokens_agree).with_translations(verdicts)
 
 

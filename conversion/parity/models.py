@@ -7,7 +7,7 @@ from vaswani_transformer import VaswaniForConditionalGeneration
 
 from .samples import padded, sample_ids
 from .scores import Parity, compare
-from .translations import Verdicts, judge
+from .translations import Verdicts
 
 
 @torch.no_grad()
@@ -30,7 +30,7 @@ def compare_models(model: VaswaniForConditionalGeneration, reference: PreTrained
     ours, original = (m.generate(source, attention_mask=mask, generation_config=search) for m in (model, reference))
     for row in range(len(source)):
         sentence = {"input_ids": source[row, None], "attention_mask": mask[row, None]}
-        verdicts[judge(model, sentence, ours[row, 1:].tolist(), original[row, 1:].tolist(), search)] += 1
+        verdicts.add(model, sentence, ours[row, 1:].tolist(), original[row, 1:].tolist(), search)
     return parity.with_translations(verdicts)
 
 

@@ -22,7 +22,7 @@ from ..files.arrays import read_npz
 from ..files.text import read_json_object
 from ..options import ConversionError
 from .scores import Parity, compare
-from .translations import Verdicts, judge, without_end
+from .translations import Verdicts, without_end
 
 
 INPUTS = ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask")
@@ -129,7 +129,7 @@ def compare_search(
             if without_end(original, model) == original != without_end(ours[1:], model):  # cut off at a limit
                 limited.max_new_tokens = max(len(ids) for ids in hypotheses if ids is not None)
                 ours = model.generate(**source, generation_config=limited)[0].tolist()
-            verdicts[judge(model, source, ours[1:], original, config)] += 1
+            verdicts.add(model, source, ours[1:], original, config)
         return verdicts
     finally:
         model.generation_config = saved_config

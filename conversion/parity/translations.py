@@ -15,7 +15,27 @@ from vaswani_transformer.model.generation_vaswani import length_penalty
 
 ROUNDING = 1e-4  # scores or ranks that differ by less may change places by rounding
 Verdict = Literal["same", "better", "at limit", "rounding", "different"]
-Verdicts = Counter[Verdict]
+
+
+class Verdicts(Counter[Verdict]):
+    """How many translations got each verdict, and the scores of those that are different."""
+
+    def __init__(self):
+        super().__init__()
+        self.different: list[str] = []
+
+    def __iadd__(self, more: "Verdicts") -> "Verdicts":
+        self.update(more)
+        self.different += more.different
+        return self
+
+    def add(self, model, source, ours, original, config):
+        """Counts our translation of one source, with the arguments of `judge`."""
+        verdict = judge(model, source, ours, original, config)
+        self[verdict] += 1
+        if verdict == "different":
+            scores = ranks(model, source, ours, original, config)
+            self.different.append("{:.4f} here, {:.4f} there".format(*scores))
 
 
 def judge(
@@ -50,7 +70,19 @@ def outranks(
     config: GenerationConfig,
     margin: float = 0.0,
 ) -> bool:
-    """Whether `ours` ranks at least as high, up to `margin`, by log P and the length penalty of `config`."""
+    """Whether `ours` ranks at least as high as `original`, up to `margin`."""
+    rank, original_rank = ranks(model, source, ours, original, config)
+    return rank >= original_rank - margin
+
+
+def ranks(
+    model: VaswaniForConditionalGeneration,
+    source: Mapping[str, torch.Tensor],
+    ours: list[int],
+    original: list[int],
+    config: GenerationConfig,
+) -> tuple[float, float]:
+    """The scores of both translations by our model: log P, divided by the length penalty of `config`."""
     end = model.config.eos_token_id
 
     def rank(ids: list[int]) -> float:
@@ -60,7 +92,7 @@ def outranks(
     text = without_end(original, model)
     candidates = [[*text, end]] if end in original else [[*text, end], text]  # the end token may be missing in a record
     ours = [*without_end(ours, model), end] if end in ours else without_end(ours, model)
-    return rank(ours) >= max(rank(ids) for ids in candidates if ids) - margin
+    return rank(ours), max(rank(ids) for ids in candidates if ids)
 
 
 def stopped(

@@ -120,7 +120,10 @@ def tokens_by_id(tokenizer: PreTrainedTokenizerBase, config: VaswaniConfig) -> t
         # Tokens that a `VaswaniTokenizer` matches by their spelling in a text.
         known |= {i: token for token, i in (surfaces or {}).items()}
         if len(known) > size or any(i >= size for i in known):
-            raise ConversionError(f"The tokenizer has {len(known)} tokens, or ids beyond the model's {size}.")
+            raise ConversionError(
+                f"The tokenizer does not match the model: {len(known)} tokens, ids up to {max(known)}; "
+                f"the model has {size}."
+            )
         # Rows that pad the vocabulary have no token.
         return [known.get(i, f"<no token {i}>") for i in range(size)]
 

@@ -71,6 +71,8 @@ def sentencepiece_model(side: Tokenizer) -> bytes | None:
         if step["type"] == "Precompiled":
             proto.normalizer_spec.precompiled_charsmap = base64.b64decode(step["precompiled_charsmap"])
     spaced = side.normalizer.normalize_str("a  a")
+    if side.pre_tokenizer is not None:  # it may write the prefix
+        spaced = "".join(piece for piece, _ in side.pre_tokenizer.pre_tokenize_str(spaced))
     proto.normalizer_spec.add_dummy_prefix = spaced.startswith(SPACE)
     proto.normalizer_spec.remove_extra_whitespaces = 2 * SPACE not in spaced
     proto.normalizer_spec.escape_whitespaces = SPACE in spaced

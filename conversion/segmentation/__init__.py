@@ -46,7 +46,7 @@ __all__ = [
 
 
 # Options of converters for segmentation files: one file, or one or two (of source and target).
-CODES = "Byte-pair codes, of subword-nmt or fastBPE{}, if not beside the checkpoint."
+CODES = "Byte-pair codes (subword-nmt or fastBPE){}, if not beside the checkpoint."
 SPM = "SentencePiece model{}, if not beside the checkpoint."
 SIDES = " of source and target, or one for both"
 Codes = Annotated[Path | None, typer.Option(metavar="FILE", help=CODES.format(""))]

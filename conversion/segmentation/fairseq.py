@@ -17,6 +17,7 @@ SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0
 CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "codes")
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
+OVERWRITE = " #fairseq:overwrite"
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
 
@@ -47,9 +48,18 @@ def read_vocabularies(
 
 
 def read_dictionary(path: Path, size: int) -> Vocabulary:
-    rows = [line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1) for line in read_lines(path)]
+    lines = read_lines(path)
+    rows = [line.removesuffix(OVERWRITE).rsplit(" ", 1) for line in lines]
     if wrong := [number for number, row in enumerate(rows, 1) if len(row) != 2 or not row[1].isdecimal()]:
         raise ConversionError(f"{path} is not a fairseq dictionary: line {wrong[0]} is not a token and a count.")
+    known = set(SPECIAL.values())
+    for number, (token, _) in enumerate(rows, 1):
+        if token in known and not lines[number - 1].endswith(OVERWRITE):
+            raise ConversionError(
+                f"{path} is not a fairseq dictionary: line {number} repeats {token!r}, which fairseq refuses. Use the "
+                "file from training."
+            )
+        known.add(token)
     tokens = (*SPECIAL.values(), *(token for token, _ in rows))
     if len(tokens) != size:
         raise ConversionError(

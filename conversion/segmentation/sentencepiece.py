@@ -5,6 +5,9 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from vaswani_transformer.learn_bpe import MARK, prefix_once
+from vaswani_transformer.system.extras import missing_package
+
 from ..files.folders import regular
 from ..options import ConversionError
 from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabulary, assemble, lower, vocabulary_mismatch
@@ -14,6 +17,7 @@ from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Side, Vocabula
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
 LANGUAGE_CODE = re.compile(">>.+<<")  # OPUS-MT's prefix that selects the target language
+UNKNOWN_CHARACTER = "\ufdd1"  # reserved by Unicode, so that no piece has it
 
 
 def sentencepiece(
@@ -64,8 +68,8 @@ class Pieces:
     def from_file(cls, path: Path) -> "Pieces":
         try:
             from sentencepiece import sentencepiece_model_pb2
-        except ImportError:
-            raise ConversionError(f"Reading {path} requires two packages: pip install sentencepiece protobuf") from None
+        except ImportError as error:
+            raise ConversionError(missing_package(f"Reading {path}", error.name, "convert")) from None
         proto = sentencepiece_model_pb2.ModelProto()
         content = regular(path).read_bytes()
         try:
@@ -97,10 +101,14 @@ class Pieces:
             unused = [piece for piece, kind in types.items() if kind == UNUSED] if only_in_vocabulary else []
             self.note_missing(surfaces, unused)
         tokenizer = Tokenizer(model)
-        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + self.normalizer_steps())
-        unsplit = literal | {piece for piece, kind in used.items() if kind == BYTE}
-        if splits := self.splitting(unsplit - codes, used):
-            tokenizer.pre_tokenizer = splits
+        spelled = sorted(token for token in literal - codes if len(token) > 1)
+        disguises = [] if byte_fallback else disguise_unknown(spelled, used)
+        normalizing, prefix = self.normalizer_steps(repeat_prefix=bool(codes))
+        tokenizer.normalizer = normalizers.Sequence(lower(lowercase) + normalizing + disguises)
+        spelled += sorted(piece for piece, kind in used.items() if kind == BYTE)
+        splits = self.cuts(spelled) if self.unigram else self.isolate_defined(model, names, used)
+        if prefix or splits:
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence(prefix + splits)
         tokenizer.add_tokens([AddedToken(code, normalized=False) for code in sorted(codes)])
         tokenizer.decoder = self.decoder(byte_fallback)
         return Side(tokenizer, len(vocabulary.tokens), surfaces if self.unigram else {})
@@ -157,7 +165,7 @@ class Pieces:
             unk_token=vocabulary.tokens[vocabulary.unk],
             fuse_unk=True,
             byte_fallback=byte_fallback,
-            ignore_merges=USER_DEFINED in used.values(),
+            ignore_merges=USER_DEFINED in used.values(),  # no merges form these pieces; see `isolate_defined`
         )
 
     def note_missing(self, surfaces: dict[str, int], unused: list[str]):
@@ -173,8 +181,12 @@ class Pieces:
                 "intermediate results."
             )
 
-    def normalizer_steps(self) -> list:
-        """SentencePiece's normalisation: its table of characters, then spaces."""
+    def normalizer_steps(self, repeat_prefix: bool) -> tuple[list, list]:
+        """SentencePiece's normalisation: its table of characters, then spaces.
+
+        Returns normalizers, and the pre-tokenizers that write the prefix once for each text. With `repeat_prefix`, the
+        normalizers write it after each added token as well, as MarianTokenizer does after a language code.
+        """
         spec, steps = self.normalizer, []
         if spec.precompiled_charsmap:
             steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
@@ -188,30 +200,49 @@ class Pieces:
                     f"User-defined pieces such as {changed[0]!r} are normalised and then not matched; SentencePiece "
                     "does not normalise them."
                 )
+        suffix = self.trainer.treat_whitespace_as_suffix
+        once = spec.add_dummy_prefix and spec.escape_whitespaces and not suffix and not repeat_prefix
+        marks, prefix = prefix_once(SPACE) if once else ([], [])
         if spec.remove_extra_whitespaces:
-            steps.append(normalizers.Replace(Regex(rf"\A +|[ {SPACE}]+\z"), ""))
+            # Written once, the prefix takes the place of spaces at the start.
+            start = rf"\A +(?={MARK})" if once else r"\A +"
+            steps.append(normalizers.Replace(Regex(rf"{start}|[ {SPACE}]+\z"), ""))
             steps.append(normalizers.Replace(Regex(" {2,}"), " "))
-        if spec.add_dummy_prefix:
-            suffix = self.trainer.treat_whitespace_as_suffix
+            steps += marks
+        if spec.add_dummy_prefix and not once:
             steps.append(normalizers.Replace(Regex(r"(?m)(?<=.)\z" if suffix else r"(?m)\A(?=.)"), " "))
         if spec.escape_whitespaces:
             steps.append(normalizers.Replace(" ", SPACE))
-        return steps
+        if not spec.remove_extra_whitespaces:
+            steps += marks
+        return steps, prefix
 
-    def splitting(self, unsplit: set[str], used: dict[str, int]):
-        """Splits special tokens spelled out in a text, so that they are plain text; isolates user-defined pieces."""
-        steps = []
-        special = sorted(token for token in unsplit if len(token) > 1)
-        if self.unigram and special:
-            by_first: dict[str, list[str]] = {}
-            for token in special:
-                by_first.setdefault(token[0], []).append(re.escape(token[1:]))
-            cuts = [f"(?<={re.escape(first)})(?={'|'.join(rest)})" for first, rest in by_first.items()]
-            steps.append(pre_tokenizers.Split(Regex("|".join(cuts)), "isolated"))
+    def cuts(self, spelled: list[str]) -> list:
+        """Cuts special tokens spelled out in a text after their first character, so that they are plain text."""
+        by_first: dict[str, list[str]] = {}
+        for token in spelled:
+            by_first.setdefault(token[0], []).append(re.escape(token[1:]))
+        cuts = [f"(?<={re.escape(first)})(?={'|'.join(rest)})" for first, rest in by_first.items()]
+        return [pre_tokenizers.Split(Regex("|".join(cuts)), "isolated")] if cuts else []
+
+    def isolate_defined(self, model: models.BPE, names: dict[str, int], used: dict[str, int]) -> list:
+        """Isolates user-defined pieces, which are then looked up as a whole, because no merges form them.
+
+        Any other text between two of them is looked up as a whole, too. Where it spells an entry that its merges do not
+        form, such as a special token, it is cut into the pieces that they do form.
+        """
         defined = sorted((piece for piece, kind in used.items() if kind == USER_DEFINED), key=len, reverse=True)
-        if not self.unigram and defined:
-            steps.append(pre_tokenizers.Split(Regex("|".join(map(re.escape, defined))), "isolated"))
-        return pre_tokenizers.Sequence(steps) if steps else None
+        if not defined:
+            return []
+        model.ignore_merges = False
+        cuts = []
+        for entry in names.keys() - set(defined):
+            ends = [token.offsets[1] for token in model.tokenize(entry)][:-1]
+            parts = [(re.escape(entry[:end]), re.escape(entry[end:])) for end in ends]
+            cuts += [rf"(?<=\A{before})(?={after}\z)" for before, after in parts]
+        model.ignore_merges = True
+        patterns = ["|".join(map(re.escape, defined)), "|".join(sorted(cuts))]
+        return [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns if pattern]
 
     def decoder(self, byte_fallback: bool):
         spec = self.normalizer
@@ -233,3 +264,19 @@ def unknown_surfaces(vocabulary: Vocabulary, used: dict[str, int], literal: set[
         for i, token in enumerate(vocabulary.tokens)
         if token not in used and token not in literal and not set(token) & used.keys()
     }
+
+
+def disguise_unknown(spelled: list[str], used: dict[str, int]) -> list:
+    """Replaces an unknown character in each special token spelled out in a text by another unknown one.
+
+    The token is then plain text, and a run of unknown characters stays one unknown piece.
+    """
+    known = set().union(*used)
+    steps = []
+    for token in spelled:
+        i = next((i for i, character in enumerate(token) if character not in known), None)
+        if i is not None:
+            before, character, after = (re.escape(part) for part in (token[:i], token[i], token[i + 1 :]))
+            pattern = f"(?<={before}){character}(?={after})"
+            steps.append(normalizers.Replace(Regex(pattern), UNKNOWN_CHARACTER))
+    return steps

@@ -64,8 +64,8 @@ def read_tokenizer(folder: Path, given: Sequence[Path] | None, config: VaswaniCo
     if len(paths) > 2 or len(fitting) != 1:
         listed = ", ".join(f"{path.name} ({len(tokens[path])} tokens)" for path in paths)
         raise ConversionError(
-            f"The model has {rows[0]} source and {rows[1]} target tokens, which does not tell how these vocabularies "
-            f"belong to it: {listed}. Pass --vocab FILE, or --vocab SOURCE_FILE TARGET_FILE."
+            f"Cannot tell source from target among these vocabularies: {listed}. The model has {rows[0]} source and "
+            f"{rows[1]} target tokens. Pass --vocab FILE, or --vocab SOURCE_FILE TARGET_FILE."
         )
     source, target = fitting[0]
     return (tokens[source], tokens[target]), t2t_subwords(*dict.fromkeys((source, target)))

@@ -149,7 +149,7 @@ def assemble(
 
 def check_special(source: Vocabulary, target: Vocabulary):
     if (source.eos or 0) >= len(source.tokens) or target.eos >= len(target.tokens):
-        raise ConversionError("The end token is not in the vocabulary. Does it belong to another checkpoint?")
+        raise ConversionError("The end token is not in the vocabulary. Does the file belong to another checkpoint?")
     wrong = [
         f"{name} is {source.special.get(name)} in the source and {target.special.get(name)} in the target"
         for name in sorted({*source.special, *(target.special if source.eos is not None else ())})

@@ -1,6 +1,6 @@
 """fairseq's Transformer, versions 0.6 to 0.12: a `.pt` file with `dict.*.txt` beside it.
 
-Its search ranks by log P / length^lenpen and stops once as many hypotheses as beams have ended.
+Its search ranks by log P / length^lenpen, and stops once the number of finished hypotheses equals the beam size.
 """
 
 from collections.abc import Mapping

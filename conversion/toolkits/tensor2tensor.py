@@ -115,7 +115,7 @@ def convert(
         typer.Option(
             metavar="N",
             help="Target space of the problem that the model was trained for; early versions number the target "
-            "languages, late ones give 0 to all problems. Default: the one in hparams.json, else 0.",
+            "languages, later ones give 0 to all problems. Default: the one in hparams.json, else 0.",
         ),
     ] = None,
     vocab: Annotated[

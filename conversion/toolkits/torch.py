@@ -1,5 +1,5 @@
-"""State dicts of models around `torch.nn.Transformer`, with the layout of PyTorch's tutorial "Language Translation with
-nn.Transformer and torchtext".
+"""State dicts of models built on `torch.nn.Transformer`, with the layout of PyTorch's tutorial "Language Translation
+with nn.Transformer and torchtext".
 
 `description.json`, beside the state dict, provides what it does not record. Only "heads" has no default:
 

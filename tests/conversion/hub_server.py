@@ -1,7 +1,8 @@
 """A small Hub in this process, for tests of the real client: repositories of commits, LFS objects, tokens, faults.
 
 `Hub.log` has each request as "METHOD /path". `Hub.faults` has what goes wrong next: (start of a log line by regular
-expression, "cut" or an HTTP status); each is used up by the request that meets it.
+expression, then "cut", "lost" or an HTTP status); each is used up by the request that meets it. A request that is "cut"
+arrives in part; one that is "lost" is done, but its answer does not arrive.
 """
 
 import base64
@@ -29,6 +30,7 @@ class Hub(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}  # SHA-256 -> what LFS holds
         self.log: list[str] = []
         self.faults: list[tuple[str, str | int]] = []
+        self.later_faults: list[tuple[str, str | int]] = []  # from the next commit on
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def commit(self, repo: dict, branch: str, files: dict[str, bytes], parent: str | None) -> str:
@@ -60,14 +62,14 @@ class Handler(BaseHTTPRequestHandler):
         self.query, line = parse_qs(url.query), f"{self.command} {url.path}"
         self.server.log.append(line)
         fault = next((fault for fault in self.server.faults if re.match(fault[0], line)), None)
-        self.cut = fault is not None and fault[1] == "cut"
+        self.cut, self.lost = (fault is not None and fault[1] == kind for kind in ("cut", "lost"))
         length = int(self.headers.get("Content-Length", 0))
         self.body = self.rfile.read(length // 2 if self.cut else length)
         if fault:
             self.server.faults.remove(fault)
-            if not self.cut:
+            if not self.cut and not self.lost:
                 return self.send(fault[1], {"error": "the test's fault"})
-            if length:
+            if length and self.cut:
                 return self.hang_up()
         for method, pattern, action, rights in ROUTES:
             if self.command in method.split("|") and (match := re.fullmatch(pattern, url.path)):
@@ -84,6 +86,8 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.shutdown(2)
 
     def send(self, status: int, content=b"", **headers: str):
+        if self.lost:
+            return self.hang_up()
         content = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **headers}.items():
@@ -167,6 +171,7 @@ class Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = self.server.objects[value["oid"]]
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
+        self.server.faults += self.server.later_faults
         number = len(known["refs"])  # of the pull request, if this is to be one
         sha = self.server.commit(known, f"refs/pr/{number}" if "create_pr" in self.query else rev, files, commit[0])
         url = f"{self.server.url}/{repo}"

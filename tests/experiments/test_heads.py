@@ -76,3 +76,67 @@ def test_the_report_names_heads_from_one(tmp_path, monkeypatch):
     found = {"tiny": {"single": single, "removed": removed, "loss": 2.0, "sacrebleu_greedy": 20.0}}
     line = heads.report({"checkpoints": found}).split("\n\n")[1].splitlines()[-1]
     assert line == "| `tiny` | 3 | 1 | 1 | cross 2.3 (+0.30 nats) | 20.0 | encoder 1.2, -1 for 95% | 1 a |"
+
+
+def test_losses_are_those_of_the_models_own_loss(loaded):
+    """The model's loss in evaluation is the mean over all target tokens of a batch."""
+    model, tokenizer = loaded
+    for source, target in PAIRS.items():
+        inputs = tokenizer([source], text_target=[target], return_tensors="pt")
+        [(nats, tokens)] = heads.losses(model, tokenizer, [(source, target)])
+        assert nats / tokens == pytest.approx(model(**inputs).loss.item(), rel=1e-4, abs=1e-6)
+
+
+def test_heads_are_removed_in_the_order_of_what_they_cost(loaded, monkeypatch):
+    """Against a search written for this test, over all heads that are left, until half of BLEU is lost."""
+    model, tokenizer = loaded
+    pairs, names = list(PAIRS.items()), heads.head_names(model)
+    monkeypatch.setattr(heads, "CHOSEN", slice(0, 3))
+    monkeypatch.setattr(heads, "CANDIDATES", len(names))
+    steps = heads.removal(model, tokenizer, names, pairs)
+
+    def cost(removed):
+        with heads.without_heads(model, removed):
+            return heads.losses(model, tokenizer, pairs[:3])[:, 0].sum()
+
+    removed = []
+    for step in steps:
+        left = [head for head in names if head not in removed]
+        removed.append(min(left, key=lambda head: cost([*removed, head])))
+        assert step["head"] == removed[-1]
+    best = max(step["sacrebleu_greedy"] for step in steps)
+    assert all(step["sacrebleu_greedy"] >= best / 2 for step in steps[:-1])
+    assert steps[-1]["sacrebleu_greedy"] < best / 2 or len(steps) == len(names)
+
+
+@pytest.fixture(scope="module")
+def examined():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heads, "checkpoint_path", lambda name: tiny_checkpoint())
+        patch.setattr(heads, "CHOSEN", slice(0, 2))
+        patch.setattr(heads, "removal", lambda *_: [])
+        yield heads.examine("tiny", list(PAIRS.items()), list(PAIRS))
+
+
+def test_a_checkpoint_is_examined_head_by_head(examined, loaded):
+    model, tokenizer = loaded
+    pairs = list(PAIRS.items())
+    assert [result["head"] for result in examined["single"]] == heads.head_names(model)
+    assert examined["sacrebleu_greedy"] == 100 and examined["loss"] < 0.05
+    head = heads.most_needed(examined)["head"]
+    with heads.without_heads(model, [head]):
+        nats, tokens = heads.losses(model, tokenizer, pairs).sum(axis=0)
+    value, low, high = heads.most_needed(examined)["loss"]
+    assert value == pytest.approx(nats / tokens - examined["loss"], abs=2e-3) and low < value < high
+    assert min(result["sacrebleu_greedy"] for result in examined["single"]) < -10, "some head is needed"
+
+
+def test_the_interval_of_a_change_is_that_of_paired_sentences(examined):
+    """By hand, for a head: 1.96 standard errors of a ratio of sums on either side."""
+    for result in examined["single"]:
+        value, low, high = result["loss"]
+        assert value - low == pytest.approx(high - value, abs=2e-4)
+
+
+def test_heads_without_a_loss_can_all_go(examined):
+    assert heads.removable(examined) == 0 and heads.removable({"loss": 1.0, "removed": [{"loss": 1.0}] * 3}) == 3

@@ -2,9 +2,21 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from experiments.intervals import Design, bootstrap, differences, mean, sampling_variance, slope
+from experiments.intervals import (
+    Design,
+    Interval,
+    bootstrap,
+    differences,
+    mean,
+    residual_variance,
+    sampling_variance,
+    slope,
+)
 
 
 ROWS = [f"row{i}" for i in range(8)]
@@ -118,3 +130,59 @@ def test_the_bootstrap_has_the_percentiles_of_resampled_means():
 
 def test_the_bootstrap_of_a_single_example_is_its_value():
     assert bootstrap(lambda indices: 3.0, 1) == (3.0, 3.0, 3.0)
+
+
+tables = arrays.arrays(float, st.tuples(st.integers(2, 6), st.integers(2, 5)), elements=st.floats(-9, 9))
+
+
+@given(tables)
+def test_the_variance_that_remains_is_the_textbooks_for_complete_tables(table):
+    """Two-way analysis of variance without replication, as in any textbook."""
+    rows, seeds = table.shape
+    remaining = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    variance, freedom = residual_variance(table)
+    assert freedom == (rows - 1) * (seeds - 1)
+    assert variance == pytest.approx((remaining**2).sum() / freedom, abs=1e-9)
+
+
+@given(tables, st.floats(-9, 9), st.floats(-9, 9))
+def test_what_is_common_to_a_row_or_a_seed_is_not_noise(table, of_row, of_seed):
+    moved = table.copy()
+    moved[0] += of_row
+    moved[:, -1] += of_seed
+    assert residual_variance(moved)[0] == pytest.approx(residual_variance(table)[0], abs=1e-9)
+
+
+def test_a_missing_loss_costs_one_degree_of_freedom():
+    table = np.random.default_rng(9).normal(size=(4, 3))
+    table[2, 1] = np.nan
+    assert residual_variance(table)[1] == 3 * 2 - 1
+    alone = np.array([[1.0, 2.0, 4.0], [np.nan, 5.0, np.nan]])  # the second row has nothing to compare
+    assert residual_variance(np.vstack([alone, alone[:1] + 1]))[0] == pytest.approx(0)
+
+
+@given(arrays.arrays(float, st.integers(2, 30), elements=st.floats(-5, 5)), st.integers(1, 50))
+def test_the_sampling_of_pairs_of_one_length_is_that_of_a_mean(nats, length):
+    tokens = np.full(len(nats), float(length))
+    assert sampling_variance(nats, tokens) == pytest.approx(stats.sem(nats / length) ** 2, abs=1e-12)
+
+
+def test_the_sampling_of_pairs_is_nearly_the_jackknifes():
+    rng = np.random.default_rng(10)
+    tokens = rng.integers(5, 40, 300).astype(float)
+    nats = tokens * rng.normal(0.1, 0.5, 300)
+    without = (nats.sum() - nats) / (tokens.sum() - tokens)
+    jackknife = 299 / 300 * ((without - without.mean()) ** 2).sum()
+    assert sampling_variance(nats, tokens) == pytest.approx(jackknife, rel=0.02)
+
+
+def test_the_bootstrap_is_the_same_each_time_and_takes_other_samples_with_another_seed():
+    values = np.random.default_rng(11).normal(size=40)
+    first, again, other = (bootstrap(lambda i: values[i].mean(), 40, 200, seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_intervals_are_written_with_signs_and_rounded_for_json():
+    assert str(Interval(0.12345, -0.1, 0.3)) == "+0.123 (-0.100 to +0.300)"
+    assert Interval(np.float64(0.123456), 0.1, 1 / 3).rounded() == [0.1235, 0.1, 0.3333]
+    assert Interval(1.26, 1, 2).rounded(1) == [1.3, 1.0, 2.0]

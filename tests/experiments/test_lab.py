@@ -2,7 +2,9 @@
 
 import json
 import signal
+import tarfile
 from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from processes import quick_subprocess
 from toy_data import toy_pairs, write_toy
 
 from experiments import lab as lab_module
-from experiments.lab import ExperimentError, Lab
+from experiments.lab import FOLDER, ExperimentError, Lab
 from training import grid
 
 
@@ -123,3 +125,109 @@ def test_results_are_written_with_their_origin(tmp_path, monkeypatch):
     results = lab_module.read_results("table3")
     assert results["seeds"] == [1] and results["command"] == "python -m experiments table3"
     assert [path.name for path in tmp_path.iterdir()] == ["table3.json"]
+
+
+def test_data_that_are_missing_are_named(tmp_path):
+    with pytest.raises(ExperimentError, match=r"File not found: .*x\.tsv\. Set the data folder with --data"):
+        Lab(tmp_path, None).path("x.tsv")
+    with pytest.raises(ExperimentError, match="--work is missing"):
+        Lab(tmp_path, None).folder("table3")
+
+
+def test_a_run_has_its_log_and_its_model(tmp_path):
+    (tmp_path / "base-seed1").mkdir()
+    (tmp_path / "base-seed1" / "log.jsonl").write_text('{"step": 1}\n{"step": 2, "validation_loss": 3.0}\n')
+    run = lab_module.Run("base", 1, tmp_path / "base-seed1", {})
+    assert run.name == "base-seed1" and run.model == tmp_path / "base-seed1" / "model"
+    assert run.log() == [{"step": 1}, {"step": 2, "validation_loss": 3.0}]
+
+
+def test_the_output_of_a_module_is_returned_and_its_errors_are_shown(lab):
+    with pytest.raises(
+        ExperimentError, match=r"(?s)python -m training.recipe no-such-recipe failed:\n.*No such recipe"
+    ):
+        lab.run_module("training.recipe", "no-such-recipe")
+    assert "name: captions" in lab.run_module("training.recipe", FOLDER / "recipes" / "captions.yaml")
+
+
+class Interrupted:
+    """A process that Ctrl-C reaches while the lab waits for it."""
+
+    def __init__(self, command, **streams):
+        self.signals, self.waited = [], 0
+
+    def wait(self):
+        self.waited += 1
+        if not self.signals:
+            raise KeyboardInterrupt
+        return 0
+
+    def send_signal(self, number):
+        self.signals.append(number)
+
+
+def test_an_interrupt_lets_the_process_save_and_stop_first(lab, monkeypatch, tmp_path):
+    started = []
+
+    def start(command, **streams):
+        started.append(Interrupted(command, **streams))
+        return started[-1]
+
+    monkeypatch.setattr(lab_module, "subprocess", SimpleNamespace(Popen=start))
+    with (tmp_path / "output").open("w") as output, pytest.raises(KeyboardInterrupt):
+        lab.spawn("training.recipe", stdout=output)
+    assert started[0].signals == [signal.SIGTERM] and started[0].waited == 2
+
+
+# Archives ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch) -> Lab:
+    """A run that finished, one that did not, and one whose loss was not finite."""
+    monkeypatch.setattr(lab_module, "RESULTS", tmp_path / "results")
+    lab = Lab(tmp_path, tmp_path / "runs")
+    files = {
+        "done": ("recipe.json", "log.jsonl", "model/training.json", "model/model.safetensors", "checkpoint-1/x"),
+        "half": ("recipe.json", "log.jsonl", "checkpoint-1/x"),
+        "burst": ("recipe.json", "log.jsonl", "not_finite.tsv"),
+    }
+    for run, names in files.items():
+        for name in names:
+            path = lab.folder("toy") / run / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{run} {name}")
+    return lab
+
+
+def test_an_archive_has_the_facts_of_runs_that_ended_and_no_owner(finished, tmp_path):
+    finished.archive("toy")
+    with tarfile.open(tmp_path / "results" / "runs" / "toy.tar.xz") as archive:
+        members = archive.getmembers()
+    assert [member.name for member in members] == [
+        "burst/recipe.json", "burst/log.jsonl", "burst/not_finite.tsv",
+        "done/recipe.json", "done/log.jsonl", "done/model/training.json",
+    ]  # fmt: skip
+    assert {(member.uid, member.gid, member.uname, member.gname) for member in members} == {(0, 0, "", "")}
+
+
+def test_unpacking_keeps_the_runs_that_are_there(finished, tmp_path):
+    finished.archive("toy")
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "done").mkdir(parents=True)
+    (elsewhere / "done" / "log.jsonl").write_text("newer")
+    lab_module.unpack(tmp_path / "results" / "runs" / "toy.tar.xz", elsewhere)
+    assert [path.name for path in (elsewhere / "done").iterdir()] == ["log.jsonl"]
+    assert (elsewhere / "done" / "log.jsonl").read_text() == "newer"
+    assert (elsewhere / "burst" / "not_finite.tsv").read_text() == "burst not_finite.tsv"
+    lab_module.unpack(tmp_path / "none.tar.xz", elsewhere)  # nothing to unpack
+
+
+def test_an_archive_cannot_write_outside_its_folder(tmp_path):
+    (tmp_path / "evil.txt").write_text("evil")
+    with tarfile.open(tmp_path / "evil.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "evil.txt", "../outside.txt")
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(tarfile.OutsideDestinationError):
+        lab_module.unpack(tmp_path / "evil.tar.xz", tmp_path / "runs")
+    assert not (tmp_path / "outside.txt").exists()

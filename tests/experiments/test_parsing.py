@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from experiments import figures, parsing
-from experiments.lab import Run
+from experiments.lab import Lab, Run
 from experiments.linearisation import FORMS, build
-from experiments.parser import Grammar, parse, split_words
+from experiments.parser import Grammar, complete_share, form_of, parse, split_words
 from experiments.trees import compare, read_tree, sentence, total
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, learn_tokenizer
 
@@ -159,3 +159,70 @@ def test_trees_that_cannot_be_scored_are_a_message(parser, tmp_path, content):
     (tmp_path / "test.mrg.xz").write_bytes(content)
     with pytest.raises(SystemExit, match=r"experiments\.parsing: .+"):
         parsing.main(["score", str(tmp_path / "test.mrg.xz"), "--model", str(parser)])
+
+
+class RecordingLab(Lab):
+    """Trains nothing: has one finished run for each form that is asked for."""
+
+    def train(self, name, recipe, runs, settings=(), seeds=(1,)):
+        self.folder("trained").joinpath("settings.json").write_text(json.dumps([name, recipe, runs]))
+        return [Run(row, 1, self.data.parent / row, {}) for row in runs]
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    (tmp_path / "craft_treebank").mkdir()
+    for part, trees in zip(parsing.PARTS, (TREES, TREES[:1], TREES[1:]), strict=True):
+        with lzma.open(tmp_path / "craft_treebank" / f"{part}.mrg.xz", "wt") as file:
+            file.write("\n".join(trees))
+    return tmp_path
+
+
+def test_the_experiment_trains_each_form_on_its_own_files_and_measures_it_on_the_test(treebank, monkeypatch):
+    monkeypatch.setattr(parsing, "measure", lambda run, gold: {"form": run.row, "gold": [str(tree) for tree in gold]})
+    results = parsing.run(RecordingLab(treebank, treebank / "runs"))
+    assert results["sentences"] == 2 and list(results["forms"]) == list(FORMS)
+    assert all(scores == {"form": row, "gold": TREES[1:]} for row, scores in results["forms"].items())
+    name, recipe, runs = json.loads((treebank / "runs" / "trained" / "settings.json").read_text())
+    assert (name, recipe, list(runs)) == ("parsing", "parsing", list(FORMS))
+    data = treebank / "runs" / "parsing" / "data"
+    for row, settings in runs.items():
+        paths = [setting.partition("=")[2] for setting in settings]
+        assert paths == [f"{row}-train.tsv", f"{row}-dev.tsv"] and all((data / path).exists() for path in paths)
+
+
+def test_the_training_files_can_be_read_back_as_the_trees(tmp_path):
+    trees = [read_tree(tree) for tree in TREES]
+    parsing.write_pairs({"train": trees}, tmp_path / "data")
+    for name, form in FORMS.items():
+        lines = (tmp_path / "data" / f"{name}-train.tsv").read_text(encoding="utf-8").splitlines()
+        for line, tree in zip(lines, trees, strict=True):
+            words, symbols = line.split("\t")
+            assert words == sentence(tree)
+            assert build(symbols.split(), list(tree.leaves()), form.is_in_order) == tree
+
+
+@pytest.mark.parametrize("form", list(FORMS.values()), ids=list(FORMS))
+def test_free_outputs_count_only_if_they_are_complete_trees_over_the_words(tokenizer, form):
+    trees = [read_tree(tree) for tree in TREES]
+    outputs = [" ".join(form.linearise(trees[0])), " ".join(form.linearise(trees[0])), "oS w cNP"]
+
+    class Prophet:
+        """Says the right tree, then that of another sentence, then no tree."""
+
+        def generate(self, input_ids, attention_mask, num_beams, max_new_tokens):
+            assert num_beams == 1 and max_new_tokens > 8
+            return tokenizer(text_target=[outputs.pop(0)], return_tensors="pt")["input_ids"]
+
+    assert complete_share(Prophet(), tokenizer, trees, form) == 0.333
+
+
+def test_the_form_of_a_parser_is_that_of_its_training_file(parser):
+    assert form_of(parser) == FORMS["in-order"]
+
+
+def test_the_order_of_sentences_does_not_change_their_trees(model, tokenizer):
+    sentences = [list(read_tree(tree).leaves()) for tree in TREES]
+    form = FORMS["brackets-untagged"]
+    trees = parse(model, tokenizer, sentences, form, batch_size=1)
+    assert parse(model, tokenizer, sentences[::-1], form, batch_size=2)[::-1] == trees

@@ -1,11 +1,15 @@
 """Trees: read, written as symbols and back, and compared by evalb's rules."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import linearisation
 from experiments.linearisation import (
     END,
+    FORMS,
     LINEARISATIONS,
     SPELLED,
     State,
@@ -114,6 +118,57 @@ def test_constituents_between_two_words_come_to_an_end(order):
             break
         state = state.after(next((s for s in allowed if s[0] in "oc"), allowed[0]))
     assert END in state.allowed()
+
+
+def reachable(state: State, length: int) -> set[tuple[str, ...]]:
+    """All complete sequences of at most this many symbols."""
+    sequences, partial = set(), {(): state}
+    for _ in range(length + 1):
+        sequences |= {symbols for symbols, state in partial.items() if END in state.allowed()}
+        partial = {
+            (*symbols, symbol): state.after(symbol)
+            for symbols, state in partial.items()
+            for symbol in state.allowed()
+            if symbol != END
+        }
+    return sequences
+
+
+def is_tree(symbols: tuple[str, ...], leaves: list[Leaf], is_in_order: bool) -> bool:
+    try:
+        build(symbols, leaves, is_in_order)
+    except ValueError:
+        return False
+    return True
+
+
+def opens_at_most(symbols: tuple[str, ...], limit: int) -> bool:
+    runs = "".join(symbol[0] for symbol in symbols).replace("c", "").split("w")
+    return max(map(len, runs)) <= limit
+
+
+@orders
+@pytest.mark.parametrize("words", [1, 2])
+def test_the_search_can_produce_every_short_tree_and_nothing_else(order, words, monkeypatch):
+    """All sequences of up to nine symbols, of which those that are trees are found by trying."""
+    monkeypatch.setattr(linearisation, "MAX_OPENED", 3)
+    leaves, is_in_order = [Leaf("NN", str(i)) for i in range(words)], order == "in-order"
+    sequences = (s for length in range(10) for s in itertools.product(("w", "oA", "cA"), repeat=length))
+    trees = {s for s in sequences if s.count("w") == words and is_tree(s, leaves, is_in_order)}
+    assert len(trees) >= 4
+    found = reachable(State(words, is_in_order, ["A"]), 9)
+    assert found <= trees
+    assert {symbols for symbols in trees if opens_at_most(symbols, 2)} <= found
+
+
+def test_a_form_has_a_name_its_order_and_the_symbols_of_its_words():
+    assert list(FORMS) == ["brackets", "in-order", "brackets-untagged", "in-order-untagged"]
+    assert [form.is_in_order for form in FORMS.values()] == [False, True] * 2
+    assert FORMS["in-order-untagged"].word_symbols == ["w"]
+    tagged = FORMS["brackets"].word_symbols
+    assert len(set(tagged)) == len(tagged) and {"wNN", "wCOMMA", "wPRPS"} <= set(tagged)
+    tree = read_tree("(S (NP (DT The) (NN cell)) (VP (VBD grew)))")
+    assert FORMS["in-order-untagged"].linearise(tree) == in_order(tree, is_tagged=False)
 
 
 @pytest.mark.parametrize(

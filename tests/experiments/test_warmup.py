@@ -4,9 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from scipy import stats
 
 from experiments import figures, warmup
-from experiments.lab import Lab, Run
+from experiments.lab import FOLDER, Lab, Run
+from training.optimisation import learning_rate
+from training.recipe import load_recipe
+from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
 def losses(**changed: float) -> dict[str, float]:
@@ -72,3 +77,73 @@ def test_the_report_says_failed_where_no_fresh_seed_trained(tmp_path, monkeypatc
     page = warmup.report({"losses": losses(), "again": again, "gradients": GRADIENTS})
     assert "| after (the paper) | failed | 3.10 (3.00 to 3.20) | a run failed |" in page
     assert "| before | 3.60 (3.50 to 3.70) | 3.10 (3.00 to 3.20) | +0.500 (" in page
+
+
+# Against other code --------------------------------------------------------------------------------------------------
+
+
+def recipe_of(scale: float, warm_up: int):
+    settings = [*warmup.SETTINGS, *warmup.settings_of("pre", scale, warm_up)]
+    return load_recipe(FOLDER / "recipes" / "captions.yaml", settings)
+
+
+def test_the_longest_warm_up_at_full_rate_is_equation_3():
+    recipe = recipe_of(1.0, warmup.WARM_UPS[-1])
+    for step in (1, 100, 400, 600):
+        equation_3 = 128**-0.5 * min(step**-0.5, step * 400**-1.5)
+        assert learning_rate(step, 128, recipe.optimisation) == pytest.approx(equation_3)
+    assert pytest.approx(0.0044, abs=5e-5) == warmup.PEAK == learning_rate(400, 128, recipe.optimisation)
+    assert recipe.model["d_model"] == 128 and recipe.optimisation.max_steps == warmup.STEPS
+
+
+@pytest.mark.parametrize("warm_up", warmup.WARM_UPS)
+def test_every_cell_has_the_peak_of_its_scale_until_the_rate_falls(warm_up):
+    recipe = recipe_of(0.5, warm_up)
+    rates = [learning_rate(step, 128, recipe.optimisation) for step in range(1, warmup.STEPS + 1)]
+    assert max(rates) == pytest.approx(0.5 * warmup.PEAK)
+    assert rates[warm_up - 1 : warmup.DECAY_FROM] == pytest.approx([max(rates)] * (warmup.DECAY_FROM - warm_up + 1))
+    assert rates[-1] == pytest.approx(max(rates) * (warmup.DECAY_FROM / warmup.STEPS) ** 0.5)
+
+
+def test_the_norms_of_gradients_are_torchs():
+    """The same seed, batch and model, with the norms computed by `clip_grad_norm_`."""
+    torch.manual_seed(0)
+    config = VaswaniConfig(vocab_size=4096, d_model=128, d_ff=512, norm_position="pre")
+    model = VaswaniForConditionalGeneration(config)
+    source, target = torch.randint(2, config.vocab_size, (2, 64, 16))
+    model(input_ids=source, labels=target).loss.backward()
+    measured = warmup.gradients("pre", seeds=1)
+    for stack, norms in measured.items():
+        layers = getattr(model.model, stack).layers
+        expected = [torch.nn.utils.clip_grad_norm_(layer.parameters(), 1e9).item() for layer in layers]
+        assert norms == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_verdict_of_clear_differences_is_that_of_a_paired_t_test():
+    rng = np.random.default_rng(0)
+    for gap in (-0.2, 0.0, 0.05, 0.2):
+        usual, after, before = rng.normal(3, 0.05, (3, 4))
+        after = after + gap
+        again = {norm: {"1": list(loss), "400": list(usual)} for norm, loss in (("post", after), ("pre", before))}
+        low, high = stats.ttest_rel(after, before).confidence_interval(0.95)
+        verdict = "holds" if low > 0 else "fails" if high < 0 else "cannot be resolved"
+        assert f"warm-up {verdict} (" in warmup.finding({"again": again, "gradients": GRADIENTS})
+
+
+def test_the_experiment_trains_the_map_once_and_the_best_cells_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(warmup, "gradients", lambda norm: GRADIENTS[norm])
+    asked = []
+
+    class MapLab(Lab):
+        def train(self, name, recipe, runs, settings=(), seeds=(1,)):
+            asked.append((name, recipe, len(runs), tuple(seeds)))
+            runs = [Run(row, seed, tmp_path / f"{row}-seed{seed}", {}) for row in runs for seed in seeds]
+            for run in runs:
+                run.folder.mkdir(exist_ok=True)
+                (run.folder / "log.jsonl").write_text(json.dumps({"validation_loss": float(len(run.row))}))
+            return runs
+
+    results = warmup.run(MapLab(tmp_path, tmp_path))
+    assert asked == [("warmup", "captions", len(warmup.CELLS), (1,)), ("warmup-again", "captions", 4, warmup.FRESH)]
+    assert len(results["losses"]) == len(warmup.CELLS) and results["gradients"] == GRADIENTS
+    assert results["again"]["post"] == {"1": [8.0] * 4, "400": [10.0] * 4}

@@ -14,6 +14,9 @@ NAVIGATION = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
 NAMED = set(stage.navigation(NAVIGATION))
 PAGES = sorted(NAMED - {"explorer/index.html"})
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
+PATH = re.compile(
+    r"`((?:vaswani_transformer|training|conversion|experiments|benchmarks|model_cards|docs|tests)/[\w./-]+)`"
+)
 
 
 def prose(path: Path) -> str:
@@ -36,6 +39,12 @@ def test_links_and_anchors_exist(page):
         assert linked.exists(), target
         if anchor:
             assert anchor in anchors(linked), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_paths_in_a_page_exist(page):
+    paths = PATH.findall(prose(ROOT / page))
+    assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

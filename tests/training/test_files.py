@@ -1,8 +1,11 @@
 """Files are read whatever they are compressed with, and written whole or not at all."""
 
+import errno
 import gzip
 import lzma
 import os
+import re
+import stat
 
 import pytest
 import zstandard
@@ -50,7 +53,8 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monke
     events = []
 
     def fsync(descriptor):
-        events.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        events.append(("sync", re.sub("[0-9a-f]{8}.partial", "partial", name)))
 
     def replace(source, target):
         events.append(("rename", str(target)))
@@ -68,3 +72,66 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monke
         (partial / "inside").write_text("text")
     synced = [("sync", f"{folder}/folder.partial/inside"), ("sync", f"{folder}/folder.partial")]
     assert events == [*synced, ("rename", f"{folder}/folder"), ("sync", folder)]
+
+
+def test_a_file_that_is_prepared_under_a_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    """In a folder that others can write to, they could put a link where the next temporary file will be."""
+    (tmp_path / "victim").write_text("years of work")
+    names = iter(["00000000", "11111111"])
+    monkeypatch.setattr("secrets.token_hex", lambda size: next(names))
+    for name in ("file.partial", "file.00000000.partial"):
+        (tmp_path / name).symlink_to("victim")
+    with files.atomic_file(tmp_path / "file") as partial:
+        assert partial.name == "file.11111111.partial" and not partial.is_symlink()
+        partial.write_text("text")
+    assert (tmp_path / "victim").read_text() == "years of work"
+    assert (tmp_path / "file").read_text() == "text" and not (tmp_path / "file").is_symlink()
+
+
+def test_a_folder_that_is_prepared_under_a_temporary_name_is_not_followed(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "folder.partial").symlink_to("victim")
+    with pytest.raises(FileExistsError), files.atomic_folder(tmp_path / "folder"):
+        pass
+    assert list((tmp_path / "victim").iterdir()) == []
+
+
+def test_two_processes_that_write_one_file_do_not_mix(tmp_path):
+    with files.atomic_file(tmp_path / "file") as first, files.atomic_file(tmp_path / "file") as second:
+        first.write_text("first")
+        second.write_text("second")
+        assert not (tmp_path / "file").exists()
+    assert (tmp_path / "file").read_text() == "first", "the one that ended last"
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def permissions(path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_permissions_of_a_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        for mode, expected in ((None, 0o640), (0o600, 0o600), (None, 0o600), (0o644, 0o644)):
+            with files.atomic_file(tmp_path / "file", mode) as partial:
+                partial.write_text("text")
+                assert permissions(partial) & 0o077 & ~expected == 0, "never more than at the end"
+            assert permissions(tmp_path / "file") == expected
+    finally:
+        os.umask(before)
+
+
+def test_a_long_name(tmp_path):
+    path = tmp_path / ("ü" * 127)
+    with files.atomic_file(path) as partial:
+        partial.write_text("text")
+    assert path.read_text() == "text"
+
+
+@pytest.mark.parametrize("whole", [files.atomic_file, files.atomic_folder])
+@pytest.mark.parametrize("filename", [None, "another file"])
+def test_a_full_disk_is_reported_with_the_name(tmp_path, whole, filename):
+    with pytest.raises(OSError) as caught, whole(tmp_path / "name"):
+        raise OSError(errno.ENOSPC, "No space left on device", filename)
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "name"), None)
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,8 @@ def test_fine_tuning_gains_and_is_saved_as_a_checkpoint(data, tmp_path):
     finetune.main(arguments(data, output, "--max-steps", 120, "--learning-rate", 0.01))
     facts = record(output)
     assert facts["pairs"] == {"training": 92, "held_out": 8, "left out": 0}
+    assert facts["options"]["memory"] == "domain.tsv" and str(data.parent) not in json.dumps(facts)
+    assert str(output.parent) not in json.dumps(facts) and str(tiny_checkpoint().parent) not in json.dumps(facts)
     assert gained(facts) > 20
     model = AutoModelForSeq2SeqLM.from_pretrained(output)
     assert isinstance(model, VaswaniForConditionalGeneration) and model.dtype == torch.float32
@@ -189,3 +193,21 @@ def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):
         finetune.main([*arguments(data, tmp_path / "output"), *more])
     assert message in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("name", ["empty.tsv", "empty.po", "pipe.tsv", "/dev/zero"])
+def test_a_memory_without_pairs_or_without_an_end_is_refused_before_the_model_loads(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("vaswani_transformer.load", lambda *_, **__: pytest.fail("the model was loaded"))
+    path = tmp_path / name
+    if name == "pipe.tsv":
+        os.mkfifo(path)
+    elif name != "/dev/zero":
+        path.write_text('msgid ""\nmsgstr ""\n' if path.suffix == ".po" else "", encoding="utf-8")
+    good = tmp_path / "good.tsv"
+    good.write_text("Hello!\tHallo!\n", encoding="utf-8")
+    options = ["--output", str(tmp_path / "out"), "--checkpoint", str(tiny_checkpoint()), "--device", "cpu"]
+    for memories in ([str(path)], [str(good), "--other", str(path)]):
+        result = CliRunner().invoke(app, ["finetune", *memories, *options])
+        assert result.exit_code == 1
+        assert re.search("has no pairs|not a regular file", " ".join(result.stderr.split())), result.stderr
+        assert not (tmp_path / "out").exists()

@@ -184,4 +184,4 @@ def test_the_command_needs_the_languages(tmp_path, capsys):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(SystemExit):
         main([str(tmp_path)])
-    assert "Add --source-language" in capsys.readouterr().err
+    assert "Add them, for example --source-language" in capsys.readouterr().err

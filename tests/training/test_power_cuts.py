@@ -1,6 +1,7 @@
 """What a power cut, a second run on the same folder or Ctrl-C leave behind, and how the next run takes it."""
 
 import os
+import re
 import shutil
 import signal
 from functools import partial
@@ -71,3 +72,36 @@ def test_control_c_while_data_are_prepared_ends_in_a_sentence(toy, tmp_path):
     log, before = tmp_path / "out", partial(interrupt, 1, str(tmp_path / "run" / "tokenizer"), signal.SIGINT)
     code, text = finish(start(arguments(toy, tmp_path / "run"), log, before=before), log)
     assert code == 1 and "Stopped before the first step" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize("content", [b"", b'{"step": 2, "epo', b"\0" * 40], ids=["empty", "torn", "zeros"])
+def test_a_run_whose_log_was_lost_ends_and_says_so(toy, cache, tmp_path, capsys, content):
+    run_here(toy, tmp_path, "optimisation.max_steps=2", cache=cache)
+    shutil.rmtree(tmp_path / "model")
+    (tmp_path / "log.jsonl").write_bytes(content)
+    capsys.readouterr()
+    run_here(toy, tmp_path, "optimisation.max_steps=2", cache=cache)
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    message = " ".join(capsys.readouterr().err.split())
+    assert re.search(r"log.jsonl has lost (\d) of its \1 lines up to step 2", message)
+
+
+def test_a_run_whose_log_is_whole_says_nothing_about_it(toy, cache, tmp_path, capsys):
+    run_here(toy, tmp_path, "optimisation.max_steps=2", cache=cache)
+    capsys.readouterr()
+    run_here(toy, tmp_path, "optimisation.max_steps=4", cache=cache)
+    assert "log.jsonl" not in capsys.readouterr().err
+
+
+def test_lines_of_the_log_are_on_the_disk_before_a_checkpoint_that_follows_them(toy, cache, tmp_path, monkeypatch):
+    synced, original = [], os.fsync
+
+    def fsync(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run_here(toy, tmp_path, "optimisation.max_steps=2", cache=cache)
+    logs = [i for i, name in enumerate(synced) if name.endswith("log.jsonl")]
+    weights = [i for i, name in enumerate(synced) if "checkpoint-0000002" in name]
+    assert logs and logs[0] < weights[0]

@@ -237,7 +237,7 @@ CONTRADICTIONS = {
     "initial and preset": (["initial=mini-en-de"], "leave out preset and vocab_size"),
     "no model": (["preset=null"], "give preset and vocab_size, or initial"),
     "no vocabulary": (["vocab_size=null"], "give preset and vocab_size, or initial"),
-    "unknown preset": (["preset=bse"], "preset is 'bse'; known are base, "),
+    "unknown preset": (["preset=bse"], "preset is 'bse'; it must be one of base, "),
     "vocabulary below the bytes": (["vocab_size=257"], "vocab_size is 257; it must be 258 or more"),
     "unknown field": (["model.d_modle=64"], "model.d_modle is not a field of VaswaniConfig"),
     "the tokenizer's id": (["model.pad_token_id=3"], "model.pad_token_id follows from the tokenizer"),
@@ -368,4 +368,4 @@ class TestPrinting:
         with pytest.raises(SystemExit) as end:
             recipe_module.main()
         printed = capsys.readouterr()
-        assert end.value.code == 1 and "colour is unknown; known are name, " in printed.err and not printed.out
+        assert end.value.code == 1 and "colour is unknown; known keys: name, " in printed.err and not printed.out

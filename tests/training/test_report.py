@@ -135,3 +135,10 @@ def test_the_log_of_a_resumed_run_has_no_step_twice(tmp_path):
 
 def test_durations_read_as_people_say_them():
     assert [duration(seconds) for seconds in (0, 119, 3600, 100_000)] == ["0 min", "2 min", "1 h 00 min", "27 h 47 min"]
+
+
+@pytest.mark.parametrize("content", ["", '{"step": 1', '[]\n3\n{"step": 2}\n', "\0\0\n"])
+def test_a_log_without_figures_gives_no_picture_and_no_error(tmp_path, content):
+    (tmp_path / "log.jsonl").write_text(content)
+    plot_curves(tmp_path / "log.jsonl", tmp_path / "curves.png", "toy")
+    assert not (tmp_path / "curves.png").exists()

@@ -114,5 +114,5 @@ def test_misuse_is_explained(tmp_path, capsys, content, options, message):
 
 def test_without_eflomal_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(ValueError, match=r"pip install vaswani-transformer\[align\]"):
+    with pytest.raises(ValueError, match=r"Alignment needs eflomal, which is not installed: pip install .*\[align\]"):
         next(making.align([[1]], [[2]]))

@@ -136,7 +136,7 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, who
 def test_sigterm_saves_and_says_how_to_go_on(stopped):
     output, code, text = stopped
     assert code == 1
-    assert "Stopped after step 5, which is saved; the same command resumes there." in text
+    assert "Stopped after step 5 and saved it. Rerun the command to resume there." in text
     assert "Traceback" not in text
     assert names(output)[-1] == "checkpoint-0000005"
 
@@ -451,7 +451,7 @@ def test_weights_that_are_no_numbers_are_not_saved(toy, cache, tmp_path):
     run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path, cache)
     weight = next(weight for name, weight in run.model.named_parameters() if name.endswith("fc2.weight"))
     weight.register_hook(lambda gradient: gradient * (math.nan if run.progress.step == 5 else 1))
-    with pytest.raises(CheckpointError, match=r"0000006 is not written: model\..*fc2\.weight.* not finite"):
+    with pytest.raises(CheckpointError, match=r"0000006 was not written: model\..*fc2\.weight.* not finite"):
         run.train()
     assert names(tmp_path) == ["checkpoint-0000003"]
     assert_finite(tmp_path)

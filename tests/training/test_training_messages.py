@@ -27,10 +27,9 @@ FILES = {
 STATUS_1 = [
     ("evaluate mini-en-de --tsv one.txt", "one.txt, line 1 has 1 column; column 1 is missing (the first is 0)."),
     ("evaluate mini-en-de --tsv one.txt", "Columns must be separated by tabs."),
-    ("evaluate nope --tsv absent.tsv", "Checkpoint not found: 'nope'"),
-    ("evaluate mini-en-de --tsv absent.tsv --device gpu", "Unknown device 'gpu'"),
-    ("evaluate mini-en-de --tsv absent.tsv --output one.txt/x", "Cannot write one.txt/x: one.txt is a file"),
-    ("evaluate mini-en-de --tsv absent.tsv", "absent.tsv."),
+    ("evaluate nope --tsv pairs.tsv", "Checkpoint not found: 'nope'"),
+    ("evaluate mini-en-de --tsv pairs.tsv --device gpu", "Unknown device 'gpu'"),
+    ("evaluate mini-en-de --tsv pairs.tsv --output one.txt/x", "Cannot write one.txt/x: one.txt is a file"),
     (
         "evaluate mini-en-de --tsv pairs.tsv --beams 2000000",
         "num_beams is 2000000 (must be an integer from 1 to 1,000)",
@@ -56,11 +55,13 @@ STATUS_1 = [
     ("average mean.safetensors absent", "No such file or folder: absent."),
     ("finetune pairs.tsv --output .", ". already exists and is not empty. Choose another name, or delete it."),
     ("finetune pairs.tsv --output new --device gpu", "Unknown device 'gpu'"),
-    ("finetune absent.tsv --output new --device cpu", "absent.tsv."),
 ]
 USAGE = [
     ("evaluate mini-en-de --source one.txt", "--source and --reference must be used together."),
     ("evaluate mini-en-de --tsv pairs.tsv --beams 0", "Invalid value for '--beams': must be 1 or more, not 0"),
+    ("evaluate mini-en-de --tsv absent.tsv", "'absent.tsv' does not exist."),
+    ("finetune absent.tsv --output new --device cpu", "'absent.tsv' does not exist."),
+    ("train pairs.yaml --output run --data absent", "'absent' does not exist."),
     ("grid grid.yaml --output runs --jobs many", "argument --jobs: must be a whole number, not 'many'"),
 ]
 
@@ -94,6 +95,14 @@ def test_wrong_usage_shows_the_usage(run, line, message):
     status, error = run(line)
     assert message in error
     assert status == 2 and error.lower().startswith("usage:")
+
+
+def test_a_run_that_cannot_be_prepared_leaves_no_folder(run, tmp_path):
+    assert run("train pairs.yaml --output run")[0] == 1
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    assert run("train pairs.yaml --output run")[0] == 1
+    assert (tmp_path / "run").exists(), "it was there before"
 
 
 def test_no_run_of_a_grid_starts_without_its_data(run, tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, TextStreamer
 
-from vaswani_transformer.learn_bpe import MIN_VOCAB_SIZE, learn_tokenizer
+from vaswani_transformer.learn_bpe import MARK, MIN_VOCAB_SIZE, learn_tokenizer
 
 
 pytestmark = pytest.mark.quick
@@ -287,9 +287,40 @@ def test_language_tags_are_tokens_and_text_that_spells_a_special_token_stays_tex
         assert tagged.add_tokens([AddedToken(tag, normalized=False) for tag in ("<2de>", "<2en>")]) == 2
         tagged.save_pretrained(tmp_path)
         for tags in (tagged, AutoTokenizer.from_pretrained(tmp_path)):
-            ids = tags("<2en>Ein Mann </s>").input_ids
+            ids = tags("<2en> Ein Mann </s>").input_ids
             assert ids == [VOCAB_SIZE + 1, *plain]
             assert tags.decode(ids[1:], skip_special_tokens=True) == "Ein Mann </s>"
+
+
+PLACEHOLDERS = ["<ph>", "[X1]", "\N{WHITE FLAG}"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["as the guide says", "normalized"])
+def extended(request, tokenizer, tmp_path_factory):
+    """The tokenizer with added tokens, as `AutoTokenizer` loads it."""
+    extended, folder = copy.deepcopy(tokenizer), tmp_path_factory.mktemp("extended")
+    extended.add_tokens([AddedToken(token, normalized=request.param) for token in PLACEHOLDERS])
+    extended.save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PLACEHOLDERS) | st.sampled_from([*PIECES, MARK, f"{MARK} "]) | st.text(max_size=4)))
+def test_any_text_with_added_tokens_comes_back(extended, parts):
+    text = "".join(parts)
+    if extended.added_tokens_decoder[VOCAB_SIZE].normalized:
+        text = text.replace(MARK, "")  # such tokens are found after the tokenizer has written its own marks
+    ids = extended(text).input_ids
+    assert extended.decode(ids, skip_special_tokens=True) == text
+    for token, id in zip(PLACEHOLDERS, range(VOCAB_SIZE, len(extended)), strict=True):
+        assert ids.count(id) == text.count(token)
+
+
+@pytest.mark.parametrize("text", ["Click <ph> here", "(<ph>)", "a<ph>b", "<ph> Hund", "<ph>Hund"])
+def test_no_space_of_its_own_follows_an_added_token(extended, text):
+    tokens = extended.tokenize(text)
+    after = "".join(tokens[tokens.index("<ph>") + 1 :])
+    assert after.replace("Ġ", " ") == text.partition("<ph>")[2]
 
 
 def test_tokens_added_as_special_are_text_like_the_others(both):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 from transformers import AutoTokenizer
 
-from vaswani_transformer import LoadingError, load
+from vaswani_transformer import LoadingError, TranslationPipeline, catalogue, load
 from vaswani_transformer.loading import load_model, load_tokenizer
 
 
@@ -96,6 +97,93 @@ def test_weights_torn_in_two(folder):
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(LoadingError, match="Cannot load"):
         load(folder)
+
+
+def test_two_sets_of_weights(folder, tmp_path):
+    load_model(folder).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    for file in (tmp_path / "shards").glob("model*.safetensors*"):
+        shutil.copy(file, folder)
+    both = r"two sets of weights: model\.safetensors, .*model\.safetensors\.index\.json"
+    with pytest.raises(LoadingError, match=both):
+        load(folder)
+
+
+def store_as(folder: Path, dtype: str, marked: str):
+    """Stores the weights in one format, and marks them as another one of as many bytes."""
+    file = folder / "model.safetensors"
+    weights = {name: weight.to(getattr(torch, dtype)) for name, weight in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
+    content = file.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    mark = {"float16": b'"F16"', "bfloat16": b'"BF16"'}[dtype]
+    header = content[8 : 8 + length].replace(mark, f'"{marked}"'.encode())
+    file.write_bytes(struct.pack("<Q", len(header)) + header + content[8 + length :])
+    change_json(folder / "config.json", dtype=dtype)
+
+
+def change_json(file: Path, **fields):
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "dtype, marked, message",
+    [
+        ("float16", "I16", r"stored as integers: .*weight \(I16\)"),
+        ("float16", "U16", r"stored as integers: .*weight \(U16\)"),
+        ("float16", "BF16", "marks them as BF16, but their values make sense only as F16"),
+        ("bfloat16", "F16", "marks them as F16, but their values make sense only as BF16"),
+    ],
+)
+def test_weights_in_another_format_than_their_file_says(folder, dtype, marked, message):
+    store_as(folder, dtype, marked)
+    with pytest.raises(LoadingError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("dtype, other", [("float16", "bfloat16"), ("bfloat16", "float16"), ("float16", "float32")])
+def test_a_dtype_in_config_json_that_is_not_the_files_may_be_meant(folder, dtype, other):
+    store_as(folder, dtype, {"float16": "F16", "bfloat16": "BF16"}[dtype])
+    change_json(folder / "config.json", dtype=other)
+    load(folder)
+
+
+@pytest.mark.parametrize("name, value", [("encoder_layers", 10**6), ("d_ff", 10**8)])
+def test_absurd_sizes(folder, name, value):
+    change_json(folder / "config.json", **{name: value})
+    with pytest.raises(LoadingError, match=rf"{name} is {value}; it must be at most \d+\.$"):
+        load(folder)
+
+
+GROWTH = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+SLOW = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        (
+            {"normalizer": {"type": "Sequence", "normalizers": [GROWTH] * 4}},
+            "makes texts up to 1,000,000,000,000 times",
+        ),
+        ({"decoder": {"type": "Sequence", "decoders": [GROWTH] * 2}}, "makes texts up to 1,000,000 times as long"),
+        ({"pre_tokenizer": SLOW}, "has a regular expression that takes too long"),
+    ],
+    ids=["normalizer", "decoder", "regular expression"],
+)
+def test_a_tokenizer_that_would_use_up_memory_or_time(folder, fields, message):
+    change_json(folder / "tokenizer.json", **fields)
+    with pytest.raises(LoadingError, match=message):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"max_length": "long", "source_language": 5}', "[]"])
+def test_a_hostile_about_json_is_as_good_as_none(folder, text):
+    (folder / "about.json").write_text(text)
+    model, tokenizer = load(folder)
+    source, target = next(iter(PAIRS.items()))
+    assert TranslationPipeline(model=model, tokenizer=tokenizer)(source)[0]["translation_text"] == target
+    with pytest.raises(ValueError, match=r"about\.json does not describe a checkpoint"):
+        catalogue.read_about(folder)
 
 
 # Settings and tokenizer ----------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """`vaswani corpus`: a corpus of any size, on one machine or many, with Ray Data."""
 
 import codecs
+import hashlib
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,16 +14,22 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import catalogue
 from ..system.command_line import count, number, option_groups
 from ..system.console import errors_as_messages
-from ..system.files import atomic_file
+from ..system.files import atomic_file, check_regular
 from ..system.memory import return_unused_memory
 from . import models, options
 
 
 PLAN, TRANSLATIONS = "plan.json", "translations.txt"
+MODEL_FILES = {".json", ".safetensors", ".bin", ".model", ".spm", ".txt"}  # those that translations can depend on
+OTHER_FIELDS = "confidence", "lowest_word_confidence", "warnings"  # of a line, besides its translation
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="UTF-8 files to translate line by line.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="UTF-8 files to translate line by line."),
+]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the shards and for translations.txt.")
 ]
@@ -64,13 +72,14 @@ def corpus(
 ):
     """Translate a corpus of any size, on one machine or many, with Ray Data.
 
-    The lines are split into shards, and each worker translates one after another.
+    The lines are split into shards, and each worker translates one shard after another.
     A shard's file is written completely or not at all: after a crash, rerun the
     command, and it translates only the missing shards. On a cluster (RAY_ADDRESS,
     or `ray job submit`), use paths that all machines can access.
 
     [dim]$[/] vaswani corpus corpus.en --output translated --to de
     """
+    keep_ray_local()
     import ray.data  # noqa: F401  first, so that a missing package is reported before any work
 
     cpus = cpus or max(1, (os.cpu_count() or 1) // workers)
@@ -78,11 +87,46 @@ def corpus(
         source = models.choose(choice)
         settings: dict[str, Any] = {"num_beams": beams} if beams else {}
         settings |= {"return_confidence": True} if confidence else {}
-        request = {"checkpoint": Path(source).name, "dtype": dtype, **settings}
+        request = {"checkpoint": checkpoint_version(source), "dtype": dtype, **settings}
         model = source, "cuda" if gpus else "cpu", dtype, cpus
         job = Corpus(output, files, lines, request)
         translate(job, model, settings, workers, cpus, gpus)
         print(f"{job.join()} holds the translations of {sum(shard.lines for shard in job.shards):,} lines.")
+
+
+def keep_ray_local():
+    """Without RAY_ADDRESS, lets the Ray of this command listen on this machine's loopback address only.
+
+    Ray has no argument for it, but a setting with this name, which it reads when it is imported.
+    """
+    if "RAY_ADDRESS" not in os.environ and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+
+def checkpoint_version(source: str) -> str:
+    """Returns the name of a checkpoint and a digest of its files, or the commit of a Hub id.
+
+    Raises:
+        OSError: a file cannot be read, or the Hub does not have the checkpoint.
+    """
+    if not Path(source).is_dir():
+        from huggingface_hub import hf_hub_download
+
+        from ..hub import check_on_hub
+
+        name, revision = catalogue.split_revision(source)
+        check_on_hub(source)
+        config = hf_hub_download(name, "config.json", revision=revision)
+        return f"{name}@{Path(config).parent.name}"
+    files = sorted(path for path in Path(source).iterdir() if path.is_file() and path.suffix in MODEL_FILES)
+    digests = "".join(f"{path.name} {digest(path)}\n" for path in files)
+    return f"{Path(source).name} {hashlib.sha256(digests.encode()).hexdigest()[:16]}"
+
+
+def digest(path: Path) -> str:
+    """Returns the SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -148,20 +192,25 @@ class Corpus:
     """A folder with the plan of all shards and the finished ones.
 
     Raises:
-        ValueError: the folder holds another corpus or other settings, or a file is not UTF-8.
+        ValueError: the folder holds another corpus or other settings, or a file is not UTF-8 or not a regular file.
         OSError: a file cannot be read or written.
     """
 
     def __init__(self, folder: Path, files: Sequence[Path], lines: int, request: dict[str, Any]):
         self.folder = folder
-        sizes = {str(path.absolute()): path.stat().st_size for path in files}
-        record = {"asked": request, "lines of a shard": lines, "bytes": sizes}
+        for path in files:
+            check_regular(path)
+        texts = {str(path.absolute()): digest(path) for path in files}
+        record = {**request, "lines of a shard": lines, "texts": texts}
         file = folder / PLAN
         if file.exists():
             previous = json.loads(file.read_text(encoding="utf-8"))
             if previous["record"] != record:
-                changed = ", ".join(name for name in record if previous["record"].get(name) != record[name])
-                raise ValueError(f"{folder} holds another corpus or other settings ({changed}). Choose a new --output.")
+                names = dict.fromkeys([*record, *previous["record"]])
+                changed = ", ".join(name for name in names if previous["record"].get(name) != record.get(name))
+                raise ValueError(
+                    f"{folder} holds another corpus or other settings. Different now: {changed}. Choose a new --output."
+                )
             self.shards = [Shard(**shard) for shard in previous["shards"]]
             return
         self.shards = plan(files, lines)
@@ -207,7 +256,7 @@ class Translator:
             with atomic_file(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
                 for line, (best, *_) in enumerate(results, shard.line):
                     record = {"line": line, "translation": best["translation_text"]}
-                    record |= {name: best[name] for name in ("confidence", "warnings") if name in best}
+                    record |= {name: best[name] for name in OTHER_FIELDS if name in best}
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
             return_unused_memory()
         return {"number": shard.number, "lines": shard.lines, "seconds": time.perf_counter() - start}

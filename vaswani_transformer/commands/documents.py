@@ -6,33 +6,77 @@ from typing import Any
 
 import typer
 
-from ..documents import SUFFIXES, DocumentError, DocumentTranslator, translate_document
-from ..system.console import Failure, Warnings
-from .options import Results, Splitting
+from ..documents import FORMATS, SUFFIXES, DocumentError, DocumentTranslator, read_content, translate_document
+from ..documents.document import primary
+from ..documents.inline import flatten, split_texts
+from ..system.console import Failure, Warnings, err
+from .glossaries import TermCounter
+from .options import DocumentOptions, ModelChoice, Results, Splitting
+
+
+# Formats that users try. A text with such a suffix is taken for the name of a file, like one with a supported suffix.
+UNSUPPORTED = {".doc", ".epub", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"}
 
 
 def document_in(texts: list[str] | None, input: Path | None, output: Path | None) -> Path | None:
-    """Returns the document to translate: --input, or with --output a text that is the name of a file; None for lines.
+    """Returns the document to translate, given by --input or as the only text; None for lines.
 
     A plain text file given by --input is translated line by line.
+
+    Raises:
+        BadParameter: a text is the name of a file that cannot be translated as a document.
     """
     if input is not None:
         return input if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
-    if output is None or not texts or len(texts) > 1:
+    names = [text for text in texts or [] if is_file_name(text, output)]
+    if not names:
         return None
-    document = Path(texts[0])
-    suffix, exists = document.suffix.lower(), os.path.isfile(document)  # which takes a text of any length, too
-    if not suffix or not (exists or suffix == output.suffix.lower()):
-        return None
-    if suffix not in SUFFIXES:
+    if problem := file_problem(names[0], len(texts or []), output):
         raise typer.BadParameter(
-            f"Unsupported format: {document}. Supported are {', '.join(SUFFIXES)}; --input translates any UTF-8 file "
-            "line by line.",
-            param_hint="TEXT",
+            f"{problem} To translate the name itself, pass it on standard input.", param_hint="TEXT"
         )
-    if not exists:
-        raise typer.BadParameter(f"File not found: {document}", param_hint="TEXT")
-    return document
+    return Path(names[0])
+
+
+def is_file_name(text: str, output: Path | None) -> bool:
+    """Whether a text is the name of an existing file or folder, or a word that ends like the name of a document."""
+    suffix = Path(text).suffix.lower()
+    is_word = "://" not in text and not any(map(str.isspace, text))
+    return (
+        os.path.exists(text)  # which takes a text of any length, too
+        or (is_word and suffix in {*SUFFIXES, *UNSUPPORTED})
+        or bool(suffix and output and suffix == output.suffix.lower())
+    )
+
+
+def file_problem(name: str, texts: int, output: Path | None) -> str | None:
+    """Returns why a file, given as one of `texts` texts, cannot be translated as a document; None if it can."""
+    suffix, exists = Path(name).suffix.lower(), os.path.exists(name)
+    if texts > 1 or os.path.isdir(name):
+        kind = "is a folder" if os.path.isdir(name) else "is a file" if exists else "looks like a file"
+        return f"{name} {kind}. Translate one document at a time."
+    if exists and suffix not in UNSUPPORTED and (suffix not in SUFFIXES or (suffix == ".txt" and not output)):
+        return f"{name} is a file. To translate its lines, use --input {name}."
+    if suffix not in SUFFIXES:
+        return (
+            f"Unsupported format: {name}. Supported are {', '.join(SUFFIXES)}; --input translates any UTF-8 file "
+            "line by line."
+        )
+    return None if exists else f"File not found: {name}."
+
+
+def check_line_output(output: Path | None):
+    """Checks the name of an output file of lines.
+
+    Raises:
+        BadParameter: it is that of a document, which programs could not open.
+    """
+    suffix = output.suffix.lower() if output else ""
+    if suffix in UNSUPPORTED or (suffix in FORMATS and not FORMATS[suffix].is_text):
+        raise typer.BadParameter(
+            f"Lines are written as plain text, not as {suffix}. Choose a name that ends in .txt.",
+            param_hint="--output",
+        )
 
 
 def check_arguments(document: Path, output: Path | None, results: Results, splitting: Splitting, processes: int):
@@ -63,23 +107,65 @@ def check_arguments(document: Path, output: Path | None, results: Results, split
         "--processes": processes > 1,
     }
     if unsuitable := [name for name, is_given in for_lines.items() if is_given]:
-        raise typer.BadParameter(f"For lines only, not for documents: {', '.join(unsuitable)}")
+        raise typer.BadParameter(f"These options work with lines, not with documents: {', '.join(unsuitable)}")
+
+
+def choose_languages(document: Path, parts: DocumentOptions, choice: ModelChoice):
+    """Chooses the languages that the document names, unless a checkpoint or languages were chosen.
+
+    Raises:
+        Failure: the document cannot be read.
+    """
+    if choice.checkpoint is None and choice.source_language is None and choice.to is None:
+        source, target = read(document, parts).languages
+        choice.source_language, choice.to = primary(source) or None, primary(target) or None
+
+
+def show_texts(document: Path, parts: DocumentOptions):
+    """Prints each text of a document with its place, and counts what stays as it is.
+
+    Raises:
+        Failure: the document cannot be read.
+    """
+    content = read(document, parts)
+    for text in content.texts:
+        for nodes in split_texts(text.nodes):
+            line = " | ".join(flatten(nodes).text.splitlines())
+            print(f"{text.place}\t{line}" if text.place else line)
+    counts = [f"{reason} ({number:,})" for reason, number in content.untranslated.items()]
+    if counts:
+        err.print(f"Unchanged: {', '.join(counts)}", style="dim", highlight=False)
+
+
+def read(document: Path, parts: DocumentOptions) -> Any:
+    try:
+        return read_content(document.read_bytes(), document.name, parts.for_reading())
+    except (DocumentError, OSError) as error:
+        raise Failure(f"Cannot read the document: {error}") from error
 
 
 def translate(
-    document: Path, output: Path, keys: list[str], pipeline: Any, settings: dict[str, Any], language: str | None
+    document: Path,
+    output: Path,
+    parts: DocumentOptions,
+    pipeline: Any,
+    settings: dict[str, Any],
+    choice: ModelChoice,
+    terms: TermCounter,
 ):
-    """Writes the translated document and prints its warnings; `language` is the target language if it is given.
+    """Writes the translated document and prints its warnings.
 
     Raises:
         Failure: the document cannot be translated, read or written.
     """
     record = pipeline.training_texts
-    translator = DocumentTranslator(pipeline, language or record.target_language or None, settings)
+    target = choice.to or record.target_language or None
+    translator = DocumentTranslator(pipeline, target, settings, source_language=record.source_language)
     try:
-        translate_document(document, output, translator, keys)
+        translate_document(document, output, translator, parts.for_reading())
     except (DocumentError, OSError) as error:
         raise Failure(f"Cannot translate the document: {error}") from error
+    terms.count(translator.terms)
     warnings = Warnings("passages")
     for warning in translator.warnings:
         warnings.add(warning)

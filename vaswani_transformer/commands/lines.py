@@ -7,12 +7,22 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TextIO, cast
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..system.console import Failure, err
+
+
+# The first bytes of files that users mistake for text.
+NOT_TEXT = {
+    b"%PDF-": "a PDF file",
+    b"PK\x03\x04": "an Office, OpenDocument or zip file",
+    b"\xd0\xcf\x11\xe0": "an old Office file",
+    b"\x1f\x8b": "a gzip file",
+}
 
 
 # Lines in ------------------------------------------------------------------------------------------------------------
@@ -50,7 +60,8 @@ def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
     Only a line feed, or a carriage return and a line feed, ends a line. A byte order mark at the start is dropped.
 
     Raises:
-        Failure: the stream cannot be read, or a line is not UTF-8. The lines before it have been yielded by then.
+        Failure: the stream cannot be read, has no text, or has a line that is not UTF-8. The lines before it have
+            been yielded by then.
     """
     number, rest = 0, b""
     while True:
@@ -58,6 +69,8 @@ def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
             chunk = stream.read1(1 << 16)
         except OSError as error:
             raise Failure(f"Cannot read {name}: {error.strerror}.") from error
+        if not number and not rest:
+            check_text(chunk, name)
         *complete, rest = (rest + chunk).split(b"\n")
         if not chunk and rest:
             complete.append(rest)
@@ -78,6 +91,15 @@ def arriving_lines(stream: io.BufferedReader, name: str) -> Iterator[list[str]]:
             raise failure
         if not chunk:
             return
+
+
+def check_text(start: bytes, name: str):
+    """Raises Failure if a stream starts like a file of a known format that is not text."""
+    if kind := next((kind for mark, kind in NOT_TEXT.items() if start.startswith(mark)), None):
+        raise Failure(
+            f"{name} is {kind}, not text. Convert it to UTF-8 text first, or give a document in one of the supported "
+            "formats by its name, with --output."
+        )
 
 
 def windows(arrivals: Iterator[list[str]], size: int) -> Iterator[list[str]]:
@@ -124,15 +146,17 @@ def check_output(output: Path | None):
 
 
 @contextmanager
-def open_output(output: Path | None) -> Iterator[TextIO]:
-    """Yields the file, or standard output, to be written in UTF-8.
+def open_output(output: Path | None, input: Path | None = None) -> Iterator[TextIO]:
+    """Yields the file, or standard output, to be written in UTF-8. A new file gets the permissions of `input`.
 
     Raises:
         Failure: it cannot be opened or written.
     """
     try:
         if output is not None:
-            with output.open("w", encoding="utf-8", newline="\n") as file:
+            mode = 0o600 | input.stat().st_mode & 0o777 if input and input.is_file() else 0o666
+            create = partial(os.open, mode=mode)
+            with open(output, "w", encoding="utf-8", newline="\n", opener=create) as file:
                 yield file
         else:
             if isinstance(sys.stdout, io.TextIOWrapper):  # a program that calls the command may have replaced it

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from ..system.command_line import add_lazy_command
 from ..system.console import Failure, exit_with_error
+from ..system.extras import missing_package
 
 
 PACKAGE = Path(__file__).parents[1]
@@ -50,9 +51,7 @@ class Verbs(TyperGroup):
             missing = (error.name or "").partition(".")[0]
             if verb not in EXTRAS or missing in ("", PACKAGE.name, "training", "conversion"):
                 raise
-            exit_with_error(
-                Failure(f"vaswani {verb} needs {missing}, which is not installed: {install_command(EXTRAS[verb])}")
-            )
+            exit_with_error(Failure(missing_package(f"vaswani {verb}", missing, EXTRAS[verb])))
 
 
 def add_programs(app: typer.Typer):
@@ -82,10 +81,3 @@ def find(module: str) -> ModuleType:
     if str(clone) not in sys.path:
         sys.path.insert(0, str(clone))
     return import_module(module)
-
-
-def install_command(extra: str) -> str:
-    """Returns the command that installs an extra: from the clone if there is one, else from the package index."""
-    if (PACKAGE.parent / "pyproject.toml").is_file():
-        return f"pip install -e '.[{extra}]' in the folder of the clone"
-    return f"pip install 'vaswani-transformer[{extra}]'"

@@ -61,8 +61,8 @@ Origins = Annotated[
         "--origin",
         metavar="URL",
         rich_help_panel=SERVER,
-        help="Website allowed to call this server, such as https://translate.example.org; also the public address of "
-        "this server behind a proxy. Repeat it for more; * allows all.",
+        help="Public address of this server behind a proxy, such as https://translate.example.org/path; links to "
+        "translated files start with it. Repeat it for other websites that may call this server; * allows all.",
     ),
 ]
 Characters = Annotated[
@@ -80,6 +80,37 @@ Waiting = Annotated[
         metavar="N",
         rich_help_panel=LIMITS,
         help="Maximum number of waiting requests; further ones get status 429.",
+    ),
+]
+RequestTimeout = Annotated[
+    int,
+    typer.Option(
+        "--request-timeout",
+        min=1,
+        metavar="SECONDS",
+        rich_help_panel=LIMITS,
+        help="Maximum time to translate a batch of texts; after it, requests get status 504.",
+    ),
+]
+RequestsPerMinute = Annotated[
+    int | None,
+    typer.Option(
+        "--requests-per-minute",
+        min=1,
+        show_default=False,
+        metavar="N",
+        rich_help_panel=LIMITS,
+        help="Maximum number of requests from one address in a minute; further ones get status 429. "
+        "[dim]\\[default: no limit][/]",
+    ),
+]
+LogRequests = Annotated[
+    bool,
+    typer.Option(
+        "--log-requests",
+        rich_help_panel=SERVER,
+        help="Write a line for each request to standard error: method, path, status, time and number of characters; "
+        "never its text.",
     ),
 ]
 Processes = Annotated[
@@ -106,6 +137,9 @@ def serve(
     char_limit: Characters = 10_000,
     file_limit: Megabytes = 10,
     waiting: Waiting = 256,
+    request_timeout: RequestTimeout = 60,
+    requests_per_minute: RequestsPerMinute = None,
+    log_requests: LogRequests = False,
     device: options.Device = None,
     dtype: options.DType = "auto",
     threads: options.Threads = None,
@@ -115,7 +149,7 @@ def serve(
     """Run a translation server with LibreTranslate's API and a web page.
 
     Texts from different clients are translated in the same batches.
-    On SIGTERM or Ctrl-C, the server finishes pending requests and stops.
+    On SIGTERM or Ctrl-C, the server finishes pending requests and stops within 10 seconds.
 
     [dim]$[/] vaswani serve
     [dim]$[/] vaswani serve --checkpoint mini-en-de --checkpoint ./my-model --port 8000
@@ -123,13 +157,14 @@ def serve(
     """
     from ..serving.app import Settings, create_app
     from ..serving.languages import Languages
-    from ..serving.server import serve
+    from ..serving.server import MAX_CONNECTIONS, serve
     from ..serving.workers import ProcessWorker
 
     with errors_as_messages(OSError):
         processes = processes or default_processes(device)
         threads = threads or max(1, (os.cpu_count() or 1) // processes)
         sources = resolve(checkpoint)
+        check_origins(origin or [])
         settings = Settings(
             host=host,
             origins=tuple(origin or ()),
@@ -137,15 +172,31 @@ def serve(
             max_characters=char_limit,
             max_file_bytes=file_limit * 10**6,
             max_waiting=waiting,
+            requests_per_minute=requests_per_minute,
             search=search.settings(),
         )
         with web.listening(host, port) as listener:  # first, so that a busy port is reported before the models load
-            workers = [ProcessWorker(load_pipelines, sources, (device, dtype, threads)) for _ in range(processes)]
+            arguments = sources, (device, dtype, threads)
+            workers = [ProcessWorker(load_pipelines, *arguments, max_seconds=request_timeout) for _ in range(processes)]
             configs = [worker.configs() for worker in workers][0]
             pairs = ", ".join(f"{source}-{target}" for source, target in configs)
             app = create_app(Languages(configs), workers, settings)
             err.print(f"{pairs} at {web.address(host, listener)} (Ctrl-C ends)", soft_wrap=True, highlight=False)
-            serve(app, listener)
+            serve(app, listener, max_connections=max(MAX_CONNECTIONS, 2 * waiting), log_requests=log_requests)
+
+
+def check_origins(origins: list[str]):
+    """Checks the websites of --origin.
+
+    Raises:
+        Failure: one is not a website's address, or has a path that is not that of the first.
+    """
+    try:
+        paths = [web.split_origin(url)[1] for url in origins if url != "*"]
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    if any(paths[1:]):
+        raise Failure("Only the first --origin, the public address of this server, can have a path.")
 
 
 def default_processes(device: str | None) -> int:

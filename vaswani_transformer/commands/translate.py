@@ -16,6 +16,7 @@ from ..system.command_line import option_groups
 from ..system.console import Failure, Warnings, err, errors_as_messages, print_message, report_error
 from ..system.processes import in_order, process_pool
 from . import documents, models, options
+from .glossaries import TermCounter
 from .lines import (
     check_output,
     format_records,
@@ -42,7 +43,7 @@ def translate(
     output: options.Output = None,
     results: options.Results,
     splitting: options.Splitting,
-    key: options.Keys = None,
+    parts: options.DocumentOptions,
     choice: options.ModelChoice,
     device: options.Device = None,
     dtype: options.DType = "auto",
@@ -51,6 +52,7 @@ def translate(
     processes: options.Processes = 1,
     search: options.Search,
     glossary: options.GlossaryFile = None,
+    glossary_report: options.GlossaryReport = None,
 ):
     """Translate texts, a document, a file, or standard input line by line.
 
@@ -66,24 +68,29 @@ def translate(
     check_files(text, input, output)
     check_n_best(results.n_best, search.beams)
     document = documents.document_in(text, input, output)
-    if document:
+    if document and not parts.show_texts:
         documents.check_arguments(document, output, results, splitting, processes)
-    elif key:
-        raise typer.BadParameter("Keys work only with JSON and YAML files.", param_hint="--key")
+    elif not document:
+        documents.check_line_output(output)
+        if parts.given():
+            raise typer.BadParameter("This option works only with documents.", param_hint=parts.given()[0])
     if processes > 1:
         threads = check_processes(processes, input, threads)
     settings = splitting.settings() | search.settings()
 
-    with errors_as_messages():
-        if glossary:
-            settings["glossary"] = read_glossary(glossary)
+    with errors_as_messages(), TermCounter.open(glossary, glossary_report) as terms:
+        settings |= terms.settings
+        if document and parts.show_texts:
+            documents.show_texts(document, parts)
+            return
+        if document:
+            documents.choose_languages(document, parts, choice)
         source = models.choose(choice)
         check_output(output)
         model = source, device, dtype, threads
         if document and output:
-            if results.min_confidence is not None:
-                settings["min_confidence"] = results.min_confidence
-            documents.translate(document, output, key or [], models.load_with_status(*model), settings, choice.to)
+            pipeline = models.load_with_status(*model)
+            documents.translate(document, output, parts, pipeline, settings | results.warnings, choice, terms)
             return
         lines, total = open_lines(text, input)
         pipeline = models.load_with_status(*model)
@@ -97,7 +104,7 @@ def translate(
         elif not text and sys.stdin.isatty():
             err.print("Type a line and press Enter; Ctrl-D ends.", style="dim")
         limit = None if splitting.split else LengthLimit(source, pipeline, translator.warn)
-        write_translations(windows(lines, window), total, input, output, translator, limit, results)
+        write_translations(windows(lines, window), total, input, output, translator, limit, results, terms)
         translator.warnings.summarise()
         if limit and limit.refused_lines:
             raise typer.Exit(1)
@@ -133,15 +140,6 @@ def check_processes(processes: int, input: Path | None, threads: int | None) -> 
     return threads or max(1, (os.cpu_count() or 1) // processes)
 
 
-def read_glossary(file: Path) -> Any:
-    from ..model.glossary_vaswani import Glossary
-
-    try:
-        return Glossary.from_file(file)
-    except (OSError, ValueError) as error:
-        raise Failure(f"Cannot read the glossary: {error}") from error
-
-
 # Lines ---------------------------------------------------------------------------------------------------------------
 
 
@@ -153,15 +151,17 @@ def write_translations(
     translator: "LineTranslator",
     limit: "LengthLimit | None",
     results: options.Results,
+    terms: TermCounter,
 ):
     """Writes the translations of lists of lines, each list as soon as it is ready."""
     written = 0
     bar_shown = output is not None or (input is not None and not sys.stdout.isatty())
-    with open_output(output) as target, progress_bar(total, bar_shown) as progress:
+    with open_output(output, input) as target, progress_bar(total, bar_shown) as progress:
         try:
             for window in translator.translate(map(limit.apply, lines) if limit else lines, progress):
                 for number, records in enumerate(window, written + 1):
                     translator.warn(number, records[0].get("warnings", []))
+                    terms.count(records[0].get("terms", []))
                 translations = [
                     format_records(number, records, results.n_best, results.columns)
                     for number, records in enumerate(window, written + 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..system.files import atomic_file
-from .document import Document, DocumentError, Options, Text, Translated
+from .document import Document, DocumentError, Options, Text, Translated, check_languages
 from .translator import DocumentTranslator, missing_library
 
 
@@ -56,7 +56,9 @@ BOM = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 def translate_document(
     source: str | Path, output: str | Path, translator: DocumentTranslator, options: Options | None = None
 ):
-    """Translate a document into another file. The output is written completely or not at all.
+    """Translate a document into another file, with the same permissions.
+
+    The output is written completely or not at all.
 
     Args:
         source: The document. Its suffix names the format, which is also that of the output.
@@ -70,7 +72,7 @@ def translate_document(
     """
     source = Path(source)
     content = translate_content(source.read_bytes(), source.name, translator, options)
-    with atomic_file(output) as partial:
+    with atomic_file(output, source.stat().st_mode) as partial:
         partial.write_bytes(content)
 
 
@@ -93,6 +95,7 @@ def translate_content(
     options = replace(options or Options(), target_language=translator.target_language)
     document = read_content(content, name, options)
     try:
+        check_languages(document.languages, (translator.source_language, translator.target_language))
         return bom_of(content, name) + document.write(translator(document.texts))
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error

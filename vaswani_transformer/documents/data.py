@@ -18,7 +18,6 @@ from .messages import as_nodes, as_text
 
 
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?', re.DOTALL)  # a string, with the colon if it is a key
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 # YAML 1.1, which PyYAML and Ruby read, has more booleans than YAML 1.2.
 BOOLEAN = re.compile(r"y|yes|n|no|true|false|on|off|null|~", re.IGNORECASE)
 # A text that stays a text without quotes, in every place where a plain scalar may be.
@@ -70,13 +69,7 @@ def json_string(nodes: list[Node], is_ascii: bool, has_escaped_slashes: bool) ->
 
 
 def reason_to_skip(path: str, value: str, keys: Sequence[str]) -> str | None:
-    """Return why a value stays untranslated, or None.
-
-    Raises:
-        DocumentError: The value has half a surrogate pair, which is not a character.
-    """
-    if SURROGATE.search(value):
-        raise DocumentError(f"The text at {path or 'the start'} has half a surrogate pair, such as \\ud83d alone.")
+    """Return why a value stays untranslated, or None."""
     if not is_chosen(path, keys):
         return "texts of other keys"
     if any(part.startswith("@") for part in path.split(".")):  # what ARB says about its messages

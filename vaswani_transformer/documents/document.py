@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol
 from .inline import Element, Node, Object, expanded
 
 
+Languages = tuple[str | None, str | None]
+
+
 class DocumentError(ValueError):
     """The document cannot be translated; the message says why."""
 
@@ -59,10 +62,12 @@ class Document(Protocol):
     Attributes:
         texts: The texts to translate, in their order.
         untranslated: What is left alone, such as "code blocks", and how often.
+        languages: The source and the target language that the file names, such as "en-US"; None if it does not.
     """
 
     texts: Sequence[Text]
     untranslated: Counter[str]
+    languages: Languages
 
     def write(self, translated: Sequence[Translated]) -> bytes:
         """Return the file with each of its texts replaced.
@@ -93,13 +98,14 @@ class TextDocument:
     Args:
         content: The file as text, as it is: with its line ends, and without a byte order mark.
         texts: The texts, without overlaps.
-        untranslated: As in `Document`.
+        untranslated, languages: As in `Document`.
         edits: Other changes, such as that of a recorded language: spans of the content and their new text.
     """
 
     content: str
     texts: Sequence[Span]
     untranslated: Counter[str] = field(default_factory=Counter)
+    languages: Languages = (None, None)
     edits: list[tuple[int, int, str]] = field(default_factory=list)
 
     def write(self, translated: Sequence[Translated]) -> bytes:
@@ -113,6 +119,21 @@ class TextDocument:
             parts += [self.content[last:begin], new]
             last = end
         return "".join([*parts, self.content[last:]]).encode()
+
+
+def primary(language: str | None) -> str:
+    """Return "en" for "en-US" and "en_GB", and "" for None and TMX's "*all*"."""
+    return (language or "").replace("_", "-").partition("-")[0].strip("*").lower().removeprefix("all")
+
+
+def check_languages(recorded: Languages, wanted: Languages):
+    """Raise DocumentError if a file names other languages than those of the translation."""
+    for side, file_language, language in zip(("from", "into"), recorded, wanted, strict=True):
+        if primary(file_language) and primary(language) and primary(file_language) != primary(language):
+            raise DocumentError(
+                f"The file is for a translation {side} {file_language}, but this one is {side} {language}. Choose "
+                "another checkpoint, or change the language that the file names."
+            )
 
 
 def are_equal(first: Sequence[Node], second: Sequence[Node]) -> bool:

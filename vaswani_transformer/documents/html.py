@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -180,7 +180,7 @@ class Page:
                 run.append(token)
         self.add_run(run)
         return TextDocument(
-            self.content, sorted(self.texts, key=lambda text: text.begin), self.untranslated, self.edits
+            self.content, sorted(self.texts, key=lambda text: text.begin), self.untranslated, edits=self.edits
         )
 
     def merged(self, tokens: list[Token]) -> Iterator[Token]:
@@ -234,7 +234,7 @@ class Page:
         last = max([last, *(b for a, b in pairs.items() if first <= a <= last < b)])
         for token in [*tokens[:first], *tokens[last + 1 :]]:
             self.add_attributes(token)
-        chosen = tokens[first : last + 1]
+        chosen = self.without_outer_spaces(tokens[first : last + 1])
         begin, end = chosen[0].begin, chosen[-1].end
         shifted = {a - first: b - first for a, b in pairs.items() if first <= a and b <= last}
         spelling = {}
@@ -243,6 +243,14 @@ class Page:
                 spelling |= spellings(self.source(token))
         nodes = self.nest(chosen, shifted)
         self.texts.append(Span(nodes, self.place(begin), begin, end, partial(as_html, spelling=spelling)))
+
+    def without_outer_spaces(self, tokens: list[Token]) -> list[Token]:
+        if (start := tokens[0]).kind == "text":
+            source = self.source(start)
+            tokens[0] = replace(start, begin=start.begin + len(source) - len(source.lstrip()))
+        if (end := tokens[-1]).kind == "text":
+            tokens[-1] = replace(end, end=end.begin + len(self.source(end).rstrip()))
+        return tokens
 
     def nest(self, tokens: Sequence[Token], pairs: dict[int, int]) -> list[Node]:
         top: list[Node] = []

@@ -260,7 +260,7 @@ def kind_of(node: Node) -> str:
 
 
 def add_kept(line: Line, kept: Kept, kind: str, all_text: str):
-    if kind == "glued" and line.text and not line.text[-1].isspace():
+    if kind == "glued" and line.text.strip():
         line.glued.append(kept)
         return
     number = len(line.objects)

@@ -8,9 +8,11 @@ C++, and pyicumessageformat does not report positions.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from ..model.spans_vaswani import Span
 from .inline import Element, Fixed, Node, Object
 
 
@@ -44,76 +46,105 @@ class Frame:
     parts: tuple[str, ...]
 
 
-def as_nodes(message: str) -> list[Node]:
-    """Convert a message to nodes; the origin of an object is its text, that of an element its two tags."""
-    return nodes_between(message, 0, len(message), is_plural=False)
+class Mark(NamedTuple):
+    """What a character represents: the markup that another format has at its place.
+
+    origin: The markup as that format represents it.
+    tag: The name and kind, "start" or "end", of a tag that has a partner; None for an object.
+    """
+
+    origin: Any
+    tag: tuple[str, str] | None = None
 
 
-def as_text(nodes: Sequence[Node]) -> str:
-    """Write nodes as a message."""
-    return "".join(map(text_of_node, nodes))
+class Piece(NamedTuple):
+    """A part of a message: its text, the node for a placeholder, and the name and kind of a tag."""
+
+    text: str
+    node: Node | None = None
+    tag: tuple[str, str] | None = None
 
 
-def text_of_node(node: Node) -> str:
+def as_nodes(message: str, marks: Mapping[str, Mark] | None = None) -> list[Node]:
+    """Convert a message to nodes.
+
+    The origin of an object is its text, that of an element its two tags.
+
+    Args:
+        message: The text.
+        marks: Characters that represent markup of the format around the message.
+    """
+    return nodes_between(message, (0, len(message)), marks or {}, is_plural=False)
+
+
+def as_text(nodes: Sequence[Node], escape: Callable[[str], str] = str) -> str:
+    """Write nodes as a message; `escape` writes its words in the format around it."""
+    return "".join(text_of_node(node, escape) for node in nodes)
+
+
+def text_of_node(node: Node, escape: Callable[[str], str]) -> str:
     if isinstance(node, str):
-        return node
+        return escape(node)
     if isinstance(node, Fixed):
-        return as_text(node.nodes)
-    if isinstance(node, Element):
-        return node.origin[0] + as_text(node.nodes) + node.origin[1]
-    if isinstance(node.origin, Frame):
-        first, *others = node.origin.parts
-        return first + "".join(as_text(text) + part for text, part in zip(node.texts, others, strict=True))
-    return str(node.origin)
+        return as_text(node.nodes, escape)
+    origins = node.origin if isinstance(node, Element) else (node.origin,)
+    if isinstance(node, Object) and isinstance(node.origin, Frame):
+        first, *others = map(escape, node.origin.parts)
+        return first + "".join(as_text(text, escape) + part for text, part in zip(node.texts, others, strict=True))
+    written = [origin.origin if isinstance(origin, Mark) else escape(origin) for origin in origins]
+    return as_text(node.nodes, escape).join(written) if isinstance(node, Element) else written[0]
 
 
-def nodes_between(message: str, begin: int, end: int, is_plural: bool) -> list[Node]:
+def nodes_between(message: str, span: Span, marks: Mapping[str, Mark], is_plural: bool) -> list[Node]:
     """Convert a part of a message; in a plural's branch, # is the number."""
-    pieces: list[tuple[str, Node | None]] = []  # the text, and what it is if it is not words
-    position = last = begin
-    while position < end:
-        length, node = match_at(message, position, end, is_plural)
-        if length:
-            pieces += [(message[last:position], None), (message[position : position + length], node)]
-            last = position = position + length
+    pieces: list[Piece] = []
+    position = last = span[0]
+    while position < span[1]:
+        if piece := piece_at(message, (position, span[1]), marks, is_plural):
+            pieces += [Piece(message[last:position]), piece]
+            last = position = position + len(piece.text)
         else:
             position += 1
-    pieces.append((message[last:end], None))
-    return nest([piece for piece in pieces if piece[0]])
+    pieces.append(Piece(message[last : span[1]]))
+    return nest([piece for piece in pieces if piece.text])
 
 
-def match_at(message: str, position: int, end: int, is_plural: bool) -> tuple[int, Node | None]:
-    """Return the length of a placeholder or tag that begins here, and its object; a tag has none yet."""
-    character = message[position]
+def piece_at(message: str, span: Span, marks: Mapping[str, Mark], is_plural: bool) -> Piece | None:
+    """Return the placeholder or tag that begins at the start of a span, or None."""
+    character = message[span[0]]
+    if mark := marks.get(character):
+        return Piece(character, Object(mark), mark.tag)
     if character == "#" and is_plural:
-        return 1, Object("#", is_word=True)
+        return Piece("#", Object("#", is_word=True))
     if character not in "%${[<:`|&_":
-        return 0, None
-    if character == "{" and ICU.match(message, position, end) and (frame := icu_frame(message, position, end)):
+        return None
+    if character == "{" and ICU.match(message, *span) and (frame := icu_frame(message, span, marks)):
         return frame
-    if match := PLACEHOLDER.match(message, position, end):
-        return len(match[0]), Object(match[0], is_word=True)
-    if match := TAG.match(message, position, end):
-        return len(match[0]), Object(match[0])
-    if ACCELERATOR.match(message, position):
-        return 1, Object(character)
-    return 0, None
+    if match := PLACEHOLDER.match(message, *span):
+        return Piece(match[0], Object(match[0], is_word=True))
+    if match := TAG.match(message, *span):
+        name = (match["name"] or f"[{match['code']}").lower()
+        kind = "end" if match["slash"] or match["end"] else "start"
+        return Piece(match[0], Object(match[0]), None if match[0].endswith("/>") else (name, kind))
+    return Piece(character, Object(character)) if ACCELERATOR.match(message, span[0]) else None
 
 
-def icu_frame(message: str, begin: int, end: int) -> tuple[int, Node] | None:
-    """Return the length of a plural or select, and its object; None if its braces do not close."""
+def icu_frame(message: str, span: Span, marks: Mapping[str, Mark]) -> Piece | None:
+    """Return the plural or select at the start of a span, or None if its braces do not close."""
+    begin, end = span
     position = ICU.match(message, begin, end).end()
     is_plural = "plural" in message[begin:position] or "ordinal" in message[begin:position]
     parts, texts, last = [], [], begin
     while position < end:
         if message[position] == "}":
             parts.append(message[last : position + 1])
-            return (position + 1 - begin, Object(Frame(tuple(parts)), is_word=True, texts=texts)) if texts else None
+            frame = Object(Frame(tuple(parts)), is_word=True, texts=texts)
+            return Piece(message[begin : position + 1], frame) if texts else None
         if message[position] == "{":
             if (stop := closing_brace(message, position, end)) is None:
                 return None
             parts.append(message[last : position + 1])
-            texts.append(nodes_between(message, position + 1, stop, is_plural))
+            texts.append(nodes_between(message, (position + 1, stop), marks, is_plural))
             last = position = stop
         position += 1
     return None
@@ -128,16 +159,16 @@ def closing_brace(message: str, begin: int, end: int) -> int | None:
     return None
 
 
-def nest(pieces: Sequence[tuple[str, Node | None]]) -> list[Node]:
+def nest(pieces: Sequence[Piece]) -> list[Node]:
     """Put what is between an opening tag and its closing tag into an element, and the word of a key as well."""
-    partners = tag_pairs([text if node is not None else "" for text, node in pieces])
+    partners = nearest_pairs([piece.tag for piece in pieces])
     top = Element(("", ""))
     stack = [top]
     ends = set(partners.values())
-    for i, (text, node) in enumerate(pieces):
+    for i, (text, node, _) in enumerate(pieces):
         nodes = stack[-1].nodes
         if i in partners:
-            nodes.append(Element((text, pieces[partners[i]][0])))
+            nodes.append(Element((node.origin, pieces[partners[i]].node.origin)))
             stack.append(nodes[-1])
         elif i in ends:
             stack.pop()

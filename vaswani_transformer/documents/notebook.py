@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from . import markdown
-from .document import DocumentError, Options, Span, TextDocument, Translated
+from .document import DocumentError, Languages, Options, Span, TextDocument, Translated
 
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -41,6 +41,7 @@ class Notebook:
     content: str
     cells: list[Cell]
     untranslated: Counter[str]
+    languages: Languages = (None, None)
 
     @property
     def texts(self) -> Sequence[Span]:

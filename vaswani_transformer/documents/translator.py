@@ -1,20 +1,22 @@
 """The translator that all formats share: texts of a document in, their translations out."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
 from ..model.spans_vaswani import Span, shortened, words
+from ..system.extras import missing_package
 from .document import DocumentError, Text, Translated
 from .inline import Line, Node, flatten, has_markup, join_texts, split_texts, text_of, transfer_markup
 
 
-INSTALL = 'pip install "vaswani-transformer[documents]"'
+HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 
 
 def missing_library(suffix: str, error: ImportError) -> DocumentError:
-    return DocumentError(f"{suffix} files need the `documents` extra ({error.name} is missing): {INSTALL}")
+    return DocumentError(missing_package(f"The format {suffix}", error.name, "documents"))
 
 
 class TextPipeline(Protocol):
@@ -37,10 +39,12 @@ class DocumentTranslator:
     Args:
         pipeline: A `TranslationPipeline`, or another `TextPipeline`.
         target_language: A code such as "de", for formats that record the language.
+        source_language: A code such as "en"; a file that names another is an error.
         settings: Arguments for each call of the pipeline.
         progress: Called with the number of texts just translated.
         warnings: Warnings about suspicious translations, each with the place and the start of its text; they grow with
             every call.
+        terms: The glossary's terms in the texts, if the settings have `return_terms`; they grow with every call.
     """
 
     pipeline: TextPipeline
@@ -48,6 +52,8 @@ class DocumentTranslator:
     settings: dict[str, Any] = field(default_factory=dict)
     progress: Callable[[int], object] | None = None
     warnings: list[str] = field(default_factory=list)
+    source_language: str | None = None
+    terms: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, texts: Sequence[Text]) -> list[Translated]:
         """Translate each text; its markup moves to the words that translate the marked ones."""
@@ -62,7 +68,16 @@ class DocumentTranslator:
         return translated
 
     def _translate(self, parts: Sequence[list[Node]]) -> list[Translated]:
+        """Translate texts without their surroundings.
+
+        Raises:
+            DocumentError: A text contains half a surrogate pair, which JSON and YAML can express.
+        """
         lines = [flatten(nodes) for nodes in parts]
+        for line in lines:
+            if half := HALF.search(line.text):
+                text = shortened(line.text.replace(half[0], "\N{REPLACEMENT CHARACTER}"))
+                raise DocumentError(f"Half a character (\\u{ord(half[0]):04x}) in the text {text!r}. Correct it first.")
         translated = [Translated([]) for _ in parts]
         # Two calls, because alignments take time that texts without markup need not spend.
         for is_marked in (False, True):
@@ -75,7 +90,9 @@ class DocumentTranslator:
     def _records(self, texts: Sequence[str], return_alignments: bool) -> list[dict[str, Any]]:
         """Return the pipeline's best record for each text."""
         settings = {**self.settings, "return_alignments": return_alignments}
-        return [best for best, *_ in self.pipeline.translate(texts, None, self.progress, **settings)]
+        records = [best for best, *_ in self.pipeline.translate(texts, None, self.progress, **settings)]
+        self.terms += [term for record in records for term in record.get("terms", ())]
+        return records
 
 
 def with_markup(nodes: list[Node], line: Line, record: dict[str, Any]) -> Translated:

@@ -6,11 +6,11 @@ import re
 import zipfile
 
 from docx import Document
-from docx.opc.exceptions import PackageNotFoundError
 from docx.oxml.ns import qn
 from lxml import etree
 
 from .inline import Element, Node, Object
+from .limits import check_archive
 from .translator import DocumentError, DocumentTranslator
 
 
@@ -19,8 +19,8 @@ BREAK, TAB, FIELD = qn("w:br"), qn("w:tab"), qn("w:fldChar")
 PROPERTIES = {qn("w:pPr"), qn("w:rPr")}
 DROPPED = {qn("w:proofErr"), qn("w:lastRenderedPageBreak")}  # Word writes them itself when it opens the document
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+NO_TEXT = PROPERTIES | DROPPED
 PARTS = "header", "footer", "footnotes", "endnotes"  # the parts with texts besides the main document
-MAX_BYTES = 2**28  # of the unpacked file
 LINE_ENDS = {BREAK: "\v", TAB: "\x1c"}  # the pipeline ends a line of text at these characters
 
 
@@ -32,16 +32,17 @@ def translate(content: bytes, translator: DocumentTranslator) -> bytes:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(part.file_size for part in archive.infolist())
-        if size > MAX_BYTES:
-            raise DocumentError(f"The file unpacks to {size:,} bytes; the limit is {MAX_BYTES:,}.")
+            check_archive(archive)
         document = Document(io.BytesIO(content))
         parts = {part: root for part in document.part.package.iter_parts() if (root := root_of(part)) is not None}
-    except DocumentError:
+    except (DocumentError, MemoryError, RecursionError):
         raise
-    except (PackageNotFoundError, zipfile.BadZipFile, KeyError, ValueError, OSError, etree.XMLSyntaxError) as error:
-        raise DocumentError(f"Not a Word document (.docx), or the file is damaged ({error}).") from error
-    paragraphs = [p for root in [document.element, *parts.values()] for p in root.iter(PARAGRAPH)]
+    except Exception as error:
+        raise unreadable(error) from error
+    roots = [document.element, *parts.values()]
+    if any(True for root in roots for _ in root.iter(etree.Entity)):
+        raise DocumentError("The document has XML entities, which Word documents may not have. Save it again in Word.")
+    paragraphs = [p for root in roots for p in root.iter(PARAGRAPH)]
     segments = [merge_runs(as_nodes(paragraph)) for paragraph in paragraphs]
     with_text = [i for i, nodes in enumerate(segments) if any(map(has_text, nodes))]
     for i, nodes in zip(with_text, translator([segments[i] for i in with_text]), strict=True):
@@ -50,8 +51,17 @@ def translate(content: bytes, translator: DocumentTranslator) -> bytes:
         if not hasattr(part, "element"):
             part._blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
     output = io.BytesIO()
-    document.save(output)
+    try:
+        document.save(output)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # python-docx does not check all it reads
+        raise unreadable(error) from error
     return output.getvalue()
+
+
+def unreadable(error: Exception) -> DocumentError:
+    """The error for a damaged file; zipfile, zlib, lxml and python-docx have no common exception for them."""
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return DocumentError(f"Not a Word document (.docx), or the file is damaged ({reason}).")
 
 
 def root_of(part):
@@ -75,6 +85,8 @@ def as_nodes(parent) -> list[Node]:
     nodes: list[Node] = []
     field: list = []
     for child in parent:
+        if is_comment(child):
+            continue
         if field or is_field(child, "begin"):
             field.append(child)
             if is_field(child, "end"):
@@ -83,11 +95,16 @@ def as_nodes(parent) -> list[Node]:
         elif child.tag == LINK:
             nodes.append(Element(child, merge_runs(as_nodes(child))))
         elif child.tag == RUN:
-            parts = [as_node(part) for part in child if part.tag not in PROPERTIES | DROPPED]
+            parts = [as_node(part) for part in child if not is_comment(part) and part.tag not in NO_TEXT]
             nodes.append(Element(child, parts, is_whole=False))
         elif child.tag.endswith("}oMath"):
             nodes.append(Object([child]))
     return nodes + ([Object(field)] if field else [])
+
+
+def is_comment(child) -> bool:
+    """Whether a child is a comment or a processing instruction."""
+    return not isinstance(child.tag, str)
 
 
 def is_field(child, kind: str) -> bool:
@@ -97,7 +114,9 @@ def is_field(child, kind: str) -> bool:
 
 def as_node(part) -> Node:
     """Convert a part of a run."""
-    return (part.text or "") if part.tag == TEXT else LINE_ENDS.get(part.tag) or Object(part)
+    if part.tag == TEXT:
+        return "".join(part.xpath("text()"))  # `part.text` would end at a comment
+    return LINE_ENDS.get(part.tag) or Object(part)
 
 
 def has_text(node: Node) -> bool:
@@ -128,7 +147,8 @@ def format_of(run: Element) -> bytes:
 def rewrite(paragraph, nodes: list[Node]):
     """Replace the runs of a paragraph by the nodes; anchors between the runs come after them."""
     is_old = (RUN, LINK, *DROPPED)
-    old = [child for child in paragraph if child.tag in is_old or child.tag.endswith("}oMath")]
+    children = [child for child in paragraph if not is_comment(child)]
+    old = [child for child in children if child.tag in is_old or child.tag.endswith("}oMath")]
     index = paragraph.index(old[0])
     for child in old:
         paragraph.remove(child)

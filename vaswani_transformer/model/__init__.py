@@ -1,8 +1,9 @@
 """The model: everything that travels to a Hub repository, and nothing else.
 
 transformers copies these files flat into a saved folder, and runs them where this package is not installed. They
-therefore import only each other, relatively, and transformers. `save_pretrained` of a model copies the files of the
-first four groups, without the tokenizer's; a pipeline's `save_pretrained` and `vaswani publish` add the texts'.
+therefore import only each other, relatively, and transformers. A model's `save_pretrained` copies the files of the
+first four groups, except for `tokenization_vaswani.py`, which travels with a `VaswaniTokenizer`. A pipeline's
+`save_pretrained` and `vaswani publish` add the files for texts.
 
 The paper:
 
@@ -22,8 +23,8 @@ The search:
     settings_vaswani.py        settings, their checks, and limits of length
     beam_search_vaswani.py     beam search with the length penalty (section 6.1)
     greedy_search_vaswani.py   greedy search and sampling
-    constraints_vaswani.py     beam search for translations that hold required words
-    shortlist_vaswani.py       a softmax over the words that the source may become
+    constraints_vaswani.py     beam search for translations that contain required words
+    shortlist_vaswani.py       a softmax over likely translations of the source words
     decoding_vaswani.py        the decoder, one token at a time
 
 Fast on a CPU:
@@ -38,9 +39,14 @@ Texts:
     texts_vaswani.py           texts of any length, translated sentence by sentence, checked and reassembled
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
+    items_vaswani.py           items of a text that are copied, such as URLs and placeholders
+    capitals_vaswani.py        texts in capitals
     checks_vaswani.py          signs that a translation is wrong
+    numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way
+    lemmas_vaswani.py          inflected forms of words, for the glossary
+    languages_vaswani.py       texts that are not in the model's source language
     forced_vaswani.py          log-probabilities of given translations, and pairs of texts in batches
     alignment_vaswani.py       which word translates which
-    confidence_vaswani.py      how likely each word is right
+    confidence_vaswani.py      how likely each word is to be right
 """

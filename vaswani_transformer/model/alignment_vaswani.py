@@ -39,8 +39,9 @@ class AlignmentHead(NamedTuple):
         entry = getattr(model.generation_config, "alignment_head", None)
         if entry is None:
             raise ValueError(
-                "This checkpoint does not name a head that aligns words: generation_config.json has no "
-                '`alignment_head`. Add one, such as {"layer": 0, "head": 1, "when": "read"}.'
+                "This checkpoint does not name a head that aligns words, so it has no word alignments. Use one of the "
+                "included checkpoints, or set `model.generation_config.alignment_head`, such as to "
+                '{"layer": 0, "head": 1, "when": "read"}.'
             )
         config = model.config
         try:

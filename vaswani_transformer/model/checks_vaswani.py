@@ -5,66 +5,73 @@ Hub, and they report failed checks, not the numbers and items that a retry must 
 """
 
 import re
+import unicodedata
 from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import takewhile
 
-
-# Items that are copied, not translated: they mean the same in every language, or something to a program.
-KEPT_ITEM = re.compile(
-    r"""
-      (?:\b[A-Za-z][A-Za-z\d+.-]*://|\bmailto:)[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]   # URLs
-    | www\.[^\s<>"'»“”]*[^\s<>"'»“”.,;:!?)\]}]
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                                        # e-mail addresses
-    | \{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}                               # {{ name }}, {name}, ${name}
-    | (?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()                        # :name, [NAME]
-    | %(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%   # %s, %(name)s, %1$d, %.2f
-    | <(code|kbd|samp|var)\b[^<>]*>[^<>]*</\1>                            # <code>text</code>
-    | </?[A-Za-z][^<>]*>                                                  # <b>, </a>, <x id="1"/>
-    | &(?:\w+|\#\d+|\#x[0-9A-Fa-f]+);                                     # &nbsp;
-    | `[^`\s](?:[^`]*[^`\s])?`                                            # `code`
-    | \[(?=[^][]+\]\([^()\s]+\)) | \]\([^()\s]+\)                        # [ and ](address)
-    | (?<![\w*])\*{1,3}(?=\w) | (?<=[\w.!?])\*{1,3}(?![\w*])            # *, **
-    | (?<![\w/-])(?:[A-Za-z]:\\|\.{0,2}/)[\w.~+-]+(?:[/\\][\w.~+-]+)+      # C:\a\b, /usr/bin
-    | (?<![\w-])--[A-Za-z][\w-]*                                         # --option
-    | \b\w+_\w+\b(?:\(\))?                                                # snake_case
-    | (?<!\w)[@\#]\w+                                                     # @someone, #topic
-    | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)                      # 10.0.0.1
-    | (?<!\w)\+\d{1,3}(?:[ \u00a0-]\d{1,5}){2,}\b                         # +33 1 99 00 47 32
-    | \b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b   # 0x80070057, UUIDs
-    | [\u2600-\u27BF\U0001F000-\U0001FAFF]                                # emoji, also several as one
-      (?:[\uFE0F\U0001F3FB-\U0001F3FF]|\u200D[\u2600-\u27BF\U0001F000-\U0001FAFF])*
-    """,
-    re.VERBOSE,
+from .items_vaswani import kept_items, outside_kept_items
+from .numbers_vaswani import (
+    LANGUAGES,
+    NEUTRAL,
+    SPACES,
+    Language,
+    Number,
+    can_match,
+    compare_numbers,
+    read_numbers,
+    usual_forms,
 )
-NUMBER = re.compile(r"\d+(?:[.,'’ \u00a0\u202f]\d{3}(?!\d))*")  # with its thousands; decimals count as another number
-WRITTEN_NUMBER = re.compile(r"\d+(?:[.,:/'’]\d+)*")
-UNIT = "mm|cm|km|m|mg|kg|g|ml|cl|l|kW|W|V|Hz|kHz|MHz|GHz|°C|°F|%"  # spelled the same in every language
-MEASURE = re.compile(rf"(?<![$£€\w.,])(\d+(?:[.,]\d+)*)[ \u00a0\u202f-]?({UNIT})(?![\w%])")
-WORDS_FOR_UNITS = {
-    "%": "p(?:er cent|our cent|ercent|rozent)",
-    "°C": r"[dg]\w{3}",
-    "cm": r"[cz]\w{3}",
-    "cl": r"[cz]\w{3}",
-}
-OTHER_DECIMALS = str.maketrans(".,", ",.")
-CLOCK = re.compile(r"\d\s*[ap]\.?m\b|\bo['’]clock\b|\bUhr\b|\d\s*h(?:eures?)?\b", re.IGNORECASE)
-MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words
+
+
+# Units that every language spells alike, and words for them. "GB" is "Go" in French.
+UNITS = {
+    "mm": "millim", "cm": "[cz]entim", "km": "kilom|stundenkilom", "m": "m[eè]t(?:er|re)", "mg": "millig",
+    "kg": "kilo", "g": r"gr(?:\b|am)", "ml": "millil", "cl": "[cz]entil", "l": "lit(?:er|re)", "kW": "kilow",
+    "W": "watt", "V": "volt", "Hz": "hertz", "kHz": "kiloh", "MHz": "m[eé]gah", "GHz": "gigah",
+    "kB": "ko|kilo", "MB": "mo|m[eé]ga", "GB": "go|giga", "TB": "to|t[eé]ra", "°C": "°|grad|deg", "°F": "°|grad|deg",
+    "%": "per ?cent|pour[- ]?cent|prozent|v\\. ?h\\.",
+}  # fmt: skip
+CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|livre|sterling|gbp"}
+UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%])")
+MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words, in languages whose words are not known
+Languages = tuple[str | None, str | None]  # codes of the source's and the translation's language; None if unknown
+TITLES = (
+    "Mr Mrs Ms Miss Dr Prof Professor Herr Herrn Frau Fräulein Familie M(?=\\.) Mme Mlle Monsieur Madame Mademoiselle"
+).split()
+# Common first names that are not ordinary words in English, German or French.
+FIRST_NAMES = (
+    "Adam Alan Albert Alexander Alice Amanda Amy Andrea Andreas Andrew Angela Anja Anna Anne Anthony Antoine"
+    " Aurélie Barbara Ben Benjamin Bernd Betty Birgit Bob Brian Brigitte Camille Carlos Carol Caroline Catherine"
+    " Céline Charles Charlie Charlotte Chloé Christian Christine Christopher Clara Claude Claudia Daniel David"
+    " Dennis Diana Dieter Donald Edward Elias Elisabeth Elizabeth Ellen Emil Emily Emma Eric Erik Eva Élodie Éric"
+    " Felix Finn Florian François Françoise Fred Friedrich Fritz Gary Georg George Gérard Greta Günter Hannah Hans"
+    " Harry Heidi Heike Heinz Helen Helga Henry Hélène Hugo Inès Ingrid Isabelle Jacob Jacques James Jane Janet"
+    " Jason Jean Jeff Jennifer Jens Jessica Jim Joe Johanna John Jonas Jonathan Joseph Judy Julia Julie Julien"
+    " Juliette Justin Jürgen Karen Karl Kate Katharina Kathleen Kathy Ken Kevin Klaus Larry Laura Laurent Lena"
+    " Leon Leonie Léa Linda Lisa Louis Louise Lucas Lucy Lukas Maike Manon Marco Margaret Maria Marie Markus"
+    " Martin Martina Mary Mathieu Matthew Matthias Max Melissa Mia Michael Michel Michelle Mike Monika Moritz"
+    " Nancy Nathalie Nicholas Nick Nicolas Nicole Nina Noah Oliver Olivia Olivier Patricia Patrick Paul Pauline"
+    " Peter Petra Philip Philipp Philippe Rachel Rebecca Renate Richard Robert Roger Ronald Ryan Sabine Sally Sam"
+    " Samuel Sandra Sarah Sebastian Sharon Simon Sophia Sophie Stefan Stephanie Stephen Steve Steven Susan Susanne"
+    " Sylvie Théo Thierry Thomas Tim Timothy Tobias Tom Tony Ursula Uwe Valérie Véronique Walter William Wolfgang"
+    " Yannick Yusuf"
+).split()
+NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
+NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+SURNAMES = rf"(?: {NAME})*"
+AFTER_TITLE = re.compile(rf"\b(?:(?:{'|'.join(TITLES)})\.?[ \u00a0])+({NAME}{SURNAMES})")
+AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
+# Words with letters that the language does not have are names.
+LETTERS = {"en": "", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ"}
 # A text may have 2.5 times as many characters as its translation, and 40 more, and the reverse.
 MAX_LENGTH_RATIO, LENGTH_MARGIN = 2.5, 40
 MAX_REPETITIONS = 3  # of the same words or letters in a row
 MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
 
-def kept_items(text: str) -> list[str]:
-    """Return the URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
-    return [match[0] for match in KEPT_ITEM.finditer(text)]
-
-
-def outside_kept_items(text: str) -> str:
-    """Return the text with a space instead of each item to keep."""
-    return KEPT_ITEM.sub(" ", text)
-
-
-def find_problems(source: str, translation: str) -> list[str]:
+def find_problems(source: str, translation: str, languages: Languages = (None, None)) -> list[str]:
     """Describe what looks wrong with a translation: a longer list is worse, an empty one is good."""
     if not any(character.isalnum() for character in translation):
         return ["the translation is empty"]
@@ -75,56 +82,110 @@ def find_problems(source: str, translation: str) -> list[str]:
         problems.append("the translation is much shorter than the source")
     if count_repetitions(translation) > max(MAX_REPETITIONS, count_repetitions(source)):
         problems.append("the translation repeats itself")
-    problems += [f"{item} is missing" for item in missing_items(source, translation)]
-    if numbers := differing_numbers(source, translation):
-        problems.append(f"numbers differ: {', '.join(numbers)}")
-    else:
-        problems += [f"{measure} is missing" for measure in missing_measures(source, translation)]
+    missing, extra = differing_numbers(source, translation, languages)
+    lost = [
+        *missing_items(source, translation),
+        *(number.text for number in missing),
+        *missing_measures(source, translation, languages),
+        *missing_names(source, translation, languages[0]),
+    ]
+    problems += [f"{text} is missing from the translation" for text in lost]
+    problems += [f"{number.text} is not in the source" for number in extra]
     if "\ufffd" in translation and "\ufffd" not in source:
-        problems.append("a character is broken (U+FFFD)")
+        problems.append("a broken character was removed")
     return problems
 
 
-def required_forms(source: str, translation: str) -> list[tuple[str, ...]]:
+def required_forms(source: str, translation: str, languages: Languages = (None, None)) -> list[tuple[str, ...]]:
     """Return the texts that a better translation must contain, each as a tuple of accepted forms.
 
-    These are the numbers and measures that `translation` does not have, and the numbers, measures and word-like items
-    that it has, so that the better translation does not lose them.
+    These are the numbers, measures and names that `translation` does not have, and the numbers, measures and word-like
+    items that it has, so that the better translation does not lose them.
     """
+    source_language, target_language = number_languages(languages)
     text = outside_kept_items(source)
-    numbers, measures = WRITTEN_NUMBER.findall(text), [match[0] for match in MEASURE.finditer(text)]
-    missing = missing_numbers(source, translation) + missing_measures(source, translation)
-    preserved = [item for item in (*kept_items(source), *measures, *numbers) if item in translation]
-    required = []
-    for item in dict.fromkeys(missing + preserved):
-        is_word = re.fullmatch(r"\w.*\w|\d", item)
-        is_part_of_measure = item in numbers and any(item in measure for measure in measures)
-        if is_word and not is_part_of_measure:
-            required.append((item, item.translate(OTHER_DECIMALS)) if item in measures else (item,))
-    return required
+    numbers = read_numbers(text, source_language)
+    missing, _ = differing_numbers(source, translation, languages)
+    required = [forms for number in missing if (forms := usual_forms(number, target_language))]
+    measures = {number: number.text + unit for number, unit, _ in measures_of(numbers, text)}
+    missing_texts = missing_measures(source, translation, languages)
+    for number, measure in measures.items():
+        if measure in missing_texts:
+            unit = measure.removeprefix(number.text)
+            in_digits = [form for form in usual_forms(number, target_language) if form[0].isdigit()]
+            required.append(tuple(dict.fromkeys((measure, *(form + unit for form in in_digits)))))
+    written = [measures.get(number, number.text) for number in numbers if number.text[0].isdigit()]
+    preserved = [item for item in (*kept_items(source), *written) if item in translation]
+    required += [(name,) for name in missing_names(source, translation, languages[0])]
+    required += [(item,) for item in preserved if re.fullmatch(r"\w.*\w|\d", item)]
+    return list(dict.fromkeys(required))
 
 
-def missing_numbers(source: str, translation: str) -> list[str]:
-    """Return the numbers that the translation does not have, as the source writes them."""
-    differing = differing_numbers(source, translation)
-    written = WRITTEN_NUMBER.findall(outside_kept_items(source))
-    return [n for n in written if n not in translation and any(digits(x) in differing for x in NUMBER.findall(n))]
+def differing_numbers(
+    source: str, translation: str, languages: Languages = (None, None)
+) -> tuple[list[Number], list[Number]]:
+    """Return the numbers that are missing in the translation, and those in digits that only the translation has.
+
+    In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only
+    the translation has, count only if one is missing and the translation has another one instead.
+    """
+    missing, extra = compare_numbers(*numbers_of(source, translation, languages))
+    missing = [number for number in missing if number.is_required]
+    extra = [number for number in extra if number.is_required and number.text[0].isdigit()]
+    if not (missing and extra):
+        has_words = number_languages(languages)[0] is not NEUTRAL
+        missing = [number for number in missing if is_larger(number, 1 if has_words else MAX_SPELLED_OUT)]
+        extra = [number for number in extra if is_larger(number, MAX_SPELLED_OUT)]
+    return missing, extra
 
 
-def missing_measures(source: str, translation: str) -> list[str]:
+def number_languages(languages: Languages) -> tuple[Language, Language]:
+    """Return how both languages write numbers; numbers in words can only be compared if both languages are known."""
+    source, target = (LANGUAGES.get(code or "") for code in languages)
+    return (source, target) if source and target else (NEUTRAL, NEUTRAL)
+
+
+def numbers_of(source: str, translation: str, languages: Languages) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+    """Return the numbers of both texts, outside the items to keep."""
+    source_language, target_language = number_languages(languages)
+    return (
+        read_numbers(outside_kept_items(source), source_language),
+        read_numbers(outside_kept_items(translation), target_language),
+    )
+
+
+def is_larger(number: Number, limit: int) -> bool:
+    """Return whether a number is larger than the limit in every reading; times and versions are."""
+    return all(not isinstance(value, Decimal) or value > limit for value in number.values)
+
+
+def missing_measures(source: str, translation: str, languages: Languages = (None, None)) -> list[str]:
     """Return the numbers with a unit, as the source writes them, that have another unit or none in the translation."""
     missing = []
-    for match in MEASURE.finditer(outside_kept_items(source)):
-        number, unit = match.groups()
-        # Most units become words with the same first letter: mg, Milligramm.
-        unit_word = WORDS_FOR_UNITS.get(unit, rf"{re.escape(unit[0])}\w{{3}}")
-        unit_after = rf"[ \u00a0\u202f-]?(?:{re.escape(unit)}(?![A-Za-z])|(?i:{unit_word}))"
-        written = re.sub("[.,]", "[.,'’ \u00a0\u202f]?", number)
-        has_number = re.search(rf"(?<!\d){written}(?!\d)", translation)
-        is_spelled_out = int(digits(number)) <= MAX_SPELLED_OUT and not has_number
-        if not is_spelled_out and not re.search(rf"(?<!\d){written}{unit_after}", translation):
-            missing.append(match[0])
-    return missing
+    translated = outside_kept_items(translation)
+    numbers, translated_numbers = numbers_of(source, translation, languages)
+    for number, unit, words in measures_of(numbers, outside_kept_items(source)):
+        ends = [other.end for other in translated_numbers if can_match(number, other)]
+        unit_after = re.compile(rf"[{SPACES}-]*(?:{unit.strip(SPACES + '-')}(?![^\W\d_])|{words})", re.IGNORECASE)
+        if ends and not any(unit_after.match(translated, end) for end in ends):
+            missing.append(number.text + unit)
+    symbols = currencies(numbers, outside_kept_items(source))
+    missing += [symbol for symbol in symbols if not re.search(CURRENCIES[symbol], translation, re.IGNORECASE)]
+    return list(dict.fromkeys(missing))
+
+
+def measures_of(numbers: tuple[Number, ...], text: str) -> Iterator[tuple[Number, str, str]]:
+    """Yield the numbers in digits with a unit after them, the unit, and the pattern of words for it."""
+    for number in numbers:
+        if number.text[0].isdigit() and (match := UNIT.match(text, number.end)):
+            yield number, match[0], UNITS[match[1]]
+
+
+def currencies(numbers: tuple[Number, ...], text: str) -> Iterator[str]:
+    """Yield the signs of currencies before or after numbers."""
+    for number in numbers:
+        around = text[max(0, number.start - 2) : number.start] + text[number.end : number.end + 2]
+        yield from (symbol for symbol in CURRENCIES if symbol in around)
 
 
 def missing_items(source: str, translation: str) -> list[str]:
@@ -133,25 +194,43 @@ def missing_items(source: str, translation: str) -> list[str]:
     return [item for item, count in items.items() if translation.count(item) < count]
 
 
-def differing_numbers(source: str, translation: str) -> list[str]:
-    """Return the digits of numbers that are missing in the translation or that only the translation has.
+def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:
+    """Return the names in the source of which the translation has no word with the same first letters.
 
-    Small numbers may become words, and words may become small numbers. They count only if one is missing and the
-    translation has another one instead. Times of the day are not compared: every language writes them in its own way.
+    Only names that other languages keep are checked: after a title, common first names and the names after them, and
+    words with foreign letters. Other words with capitals may have to be translated: "Vienna", "Friday", "President".
     """
-    if CLOCK.search(source) or CLOCK.search(translation):
-        return []
-    source_numbers, translation_numbers = (
-        Counter(map(digits, NUMBER.findall(outside_kept_items(text)))) for text in (source, translation)
-    )
-    missing, extra = source_numbers - translation_numbers, translation_numbers - source_numbers
-    large = [number for number in (*missing, *extra) if int(number) > MAX_SPELLED_OUT]
-    return large or (sorted(missing) if missing and extra else [])
+    beginnings = {beginning(word) for word in re.findall(r"[^\W\d_]+", translation)}
+    return [name for name in dict.fromkeys(names(source, language)) if beginning(name) not in beginnings]
 
 
-def digits(number: str) -> str:
-    """Return the digits of a number, without separators and leading zeros."""
-    return re.sub(r"\D", "", number).lstrip("0") or "0"
+def names(text: str, language: str | None) -> Iterator[str]:
+    """Yield the names in a text; `language` is its code."""
+    text = outside_kept_items(text)
+    for match in AFTER_TITLE.finditer(text):
+        yield from capitalised(match[1])
+    for match in AFTER_FIRST_NAME.finditer(text):
+        # In German, a noun may follow: "dass Tom Hilfe braucht".
+        yield from capitalised(match[1] if language in ("en", "fr") else match[1].partition(" ")[0])
+    if language in LETTERS:
+        native = f"abcdefghijklmnopqrstuvwxyz-{LETTERS[language]}"
+        foreign = (word for word in re.findall(NAME, text) if not {*word.lower()} <= {*native})
+        yield from filter(looks_like_name, foreign)
+
+
+def capitalised(words: str) -> Iterator[str]:
+    """Yield the words up to the first one that does not look like a name."""
+    yield from takewhile(looks_like_name, words.split(" "))
+
+
+def looks_like_name(word: str) -> bool:
+    return word[0].isupper() and len(word) >= NAME_LETTERS and not word.isupper()
+
+
+def beginning(word: str) -> str:
+    """Return the first letters of a word in lower case and without accents: "mun" of "München"."""
+    letters = filter(str.isalpha, unicodedata.normalize("NFKD", word.casefold()))
+    return "".join(letters)[:NAME_LETTERS]
 
 
 def count_repetitions(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Confidence: how likely each word of a translation is right.
+"""Confidence: how likely each word of a translation is to be right.
 
 The model's own probability of a word tells which of two words is the safer one, but not how safe it is. It is therefore
 calibrated on texts with known translations, by `python -m training.release confidence`; the result is `confidence` in
@@ -8,8 +8,9 @@ counts as wrong, so confidences are estimates.
 Shapes: B pairs, T target tokens.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -52,8 +53,8 @@ class Calibration(NamedTuple):
             return cls(**{name: float(value) for name, value in entry.items()})
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
-                "The confidence of this checkpoint is not calibrated: generation_config.json has no usable "
-                "`confidence`. Measure it with `python -m training.release confidence`."
+                "The confidence of this checkpoint is not calibrated, so words have no probabilities. Use one of the "
+                'included checkpoints, or calibrate this one: see "Release a checkpoint" in the training guide.'
             ) from error
 
     def probabilities(self, features: Features) -> torch.Tensor:
@@ -95,6 +96,29 @@ def confidences(
 def mean_confidence(word_confidences: Sequence[WordConfidence]) -> float:
     """Return the expected share of correct words; 0 for a translation without words."""
     return sum(value for _, value in word_confidences) / max(1, len(word_confidences))
+
+
+def least_certain_word(text: str, word_confidences: Sequence[WordConfidence]) -> WordConfidence:
+    """Return the word of a translation that is least likely to be right; punctuation marks do not count.
+
+    A translation without words gives an empty word with confidence 1.
+    """
+    is_word = [any(character.isalnum() for character in text[slice(*span)]) for span, _ in word_confidences]
+    return min(compress(word_confidences, is_word), key=lambda word: word[1], default=((0, 0), 1.0))
+
+
+def low_confidence_warnings(
+    record: Mapping[str, Any], min_confidence: float | None, min_word_confidence: float | None
+) -> list[str]:
+    """Return warnings if a record's confidence, or that of one of its words, is below its limit."""
+    warnings = []
+    if min_confidence is not None and record["confidence"] < min_confidence:
+        warnings.append(f"confidence {record['confidence']:.2f}")
+    if min_word_confidence is not None and record["lowest_word_confidence"] < min_word_confidence:
+        text = record["translation_text"]
+        span, confidence = least_certain_word(text, record["word_confidences"])
+        warnings.append(f'"{text[slice(*span)]}" has confidence {confidence:.2f}')
+    return warnings
 
 
 def word_features(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair]) -> list[Features]:

@@ -62,6 +62,11 @@ SIZES = (
     "vocab_size", "decoder_vocab_size", "d_model", "d_ff", "decoder_d_ff", "encoder_layers", "decoder_layers",
     "encoder_attention_heads", "decoder_attention_heads", "d_k", "d_v", "max_position_embeddings",
 )  # fmt: skip
+# Far above any model; a damaged or hostile config.json would otherwise use up time and memory.
+MAX_LAYERS, MAX_WIDTH, MAX_ROWS = 1000, 2**16, 10**7
+MAX_SIZES = {name: MAX_WIDTH for name in SIZES}
+MAX_SIZES |= dict.fromkeys(("encoder_layers", "decoder_layers"), MAX_LAYERS)
+MAX_SIZES |= dict.fromkeys(("vocab_size", "decoder_vocab_size", "max_position_embeddings"), MAX_ROWS)
 
 
 @strict
@@ -259,6 +264,8 @@ class VaswaniConfig(PreTrainedConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` is {value}; it must be at least 1.")
+            if value is not None and value > MAX_SIZES[name]:
+                raise ValueError(f"`{name}` is {value}; it must be at most {MAX_SIZES[name]}.")
         for heads in ("encoder_attention_heads", "decoder_attention_heads"):
             if (self.d_k is None or self.d_v is None) and self.d_model % getattr(self, heads):
                 raise ValueError(

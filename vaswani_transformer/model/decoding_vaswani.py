@@ -118,7 +118,9 @@ class DecoderStep:
     def can_drop(self, config: GenerationConfig, processors: Iterable, criteria: Iterable, return_cache: bool) -> bool:
         """Whether finished sentences can leave the batch: nothing depends on the row, or records all rows."""
         records = config.return_dict_in_generate and (config.output_scores or config.output_logits or return_cache)
-        return not (records or self.has_hooks) and all(type(x) in ROW_INDEPENDENT for x in (*processors, *criteria))
+        steps = (*processors, *criteria)
+        are_independent = all(type(x) in ROW_INDEPENDENT or getattr(x, "row_independent", False) for x in steps)
+        return are_independent and not (records or self.has_hooks)
 
     def __call__(self, input_ids: torch.Tensor) -> torch.Tensor:
         for tokens in input_ids[:, self.length :].unbind(dim=1):  # one token, except in the first call

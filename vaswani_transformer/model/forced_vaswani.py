@@ -116,6 +116,31 @@ def map_pairs(
     return [results[i] for i in range(len(pairs))]
 
 
+def mean_log_probs_outside(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[Pair],
+    spans: Sequence[Sequence[Span]],
+) -> list[float]:
+    """Return the mean log-probability of the tokens of each translation that are not in its `spans`.
+
+    Raises:
+        ValueError: the tokenizer is a slow one.
+    """
+    check_offsets(tokenizer)
+
+    def token_log_probs(batch: PairBatch) -> list[tuple[torch.Tensor, list[Span]]]:
+        log_probs = forced_log_probs(model, batch.inputs, batch.target_ids).cpu()  # [B, T]
+        return list(zip(log_probs, batch.target_offsets, strict=True))
+
+    means = []
+    results = map_pairs(token_log_probs, model, tokenizer, pairs)
+    for (log_probs, offsets), excluded in zip(results, spans, strict=True):
+        is_outside = word_mask(offsets, excluded).sum(dim=0) == 0
+        means.append(float(log_probs[: len(offsets)][is_outside].mean()))
+    return means
+
+
 # Words ---------------------------------------------------------------------------------------------------------------
 
 

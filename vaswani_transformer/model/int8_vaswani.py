@@ -62,13 +62,19 @@ class Int8Weight(nn.Module):
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.weight_scale = nn.Parameter(torch.empty(rows, device=device), requires_grad=False)
 
-    def _apply(self, *args, **kwargs):
-        """Move the module, but keep the scales in float32 when the model is cast."""
-        scale = self.weight_scale.data
-        super()._apply(*args, **kwargs)
-        if self.weight_scale.dtype != torch.float32:
-            self.weight_scale = nn.Parameter(scale.to(self.weight_scale.device), requires_grad=False)
-        return self
+    def _apply(self, fn, *args, **kwargs):
+        """Move the module.
+
+        Raises:
+            ValueError: The call would change the dtype, which an int8 model cannot.
+        """
+        dtype = fn(self.weight_scale.new_empty(0)).dtype
+        if dtype != torch.float32:
+            raise ValueError(
+                f"A model in int8 cannot be converted to {dtype}. Call `model.dequantize()` first, or load it with "
+                "this `dtype`."
+            )
+        return super()._apply(fn, *args, **kwargs)
 
     def dequantize(self) -> torch.Tensor:
         """[out, in] in float32"""
@@ -107,13 +113,13 @@ class Int8Linear(Int8Weight):
             weight = self.dequantize() if needs_gradient else self.cached(self.dequantize)
             bias = None if self.bias is None else self.bias.to(x.dtype)
             return nn.functional.linear(x, weight.to(x.dtype), bias)
-        return self.product(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], -1).to(x.dtype)
+        return self.product(x.reshape(-1, self.in_features)).view(*x.shape[:-1], -1).to(x.dtype)
 
     def is_fast(self) -> bool:
         return self.weight.device.type == "cpu" and has_int8_products()
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
-        """x [R, in] -> [R, out] in float32."""
+        """x [R, in] in any floating-point dtype -> [R, out] in float32."""
         return self.cached(self.packed_product)(x)
 
     def packed_product(self) -> "PackedProduct":
@@ -131,7 +137,7 @@ class Int8Linear(Int8Weight):
 
 
 class PackedProduct:
-    """x W^T + b for an int8 matrix W packed in the CPU's order: x [R, in] -> [R, out] in float32.
+    """x W^T + b for an int8 matrix W packed in the CPU's order: x [R, in] in any float dtype -> [R, out] in float32.
 
     Each row of x becomes integers q from 0 to 255, where x = q * step + lowest. So x W^T is `step` times the product
     of integers q W^T, plus `lowest` times the sums of W's rows.
@@ -145,7 +151,7 @@ class PackedProduct:
         self.multiply = torch.ops.onednn.qlinear_pointwise.default
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        rows = self.round(x)  # q, then the bytes of two floats: step and lowest
+        rows = self.round(x.float())  # q, then the bytes of two floats: step and lowest
         q, ranges = rows.split((self.columns, 8), dim=1)
         if self.columns % 4:  # floats must begin at a multiple of 4 bytes
             ranges = ranges.clone(memory_format=torch.contiguous_format)

@@ -79,4 +79,5 @@ def label_smoothed_loss(
     else:
         losses = SmoothedCrossEntropy.apply(logits, targets, on, off)
     total = (losses - entropy).masked_fill(~is_counted, 0.0).sum()
-    return total / (is_counted.sum() if num_items_in_batch is None else num_items_in_batch)
+    count = is_counted.sum() if num_items_in_batch is None else num_items_in_batch
+    return total / (count + (count == 0))  # without labels the sum is 0, and so is the loss

@@ -68,14 +68,21 @@ def look_up(
     input_ids: torch.Tensor | None,
     inputs_embeds: torch.Tensor | None,
     config: VaswaniConfig,
+    prefix: str = "",
 ) -> torch.Tensor:
     """The rows of the embedding matrix: ids [B, T] -> [B, T, D]; or `inputs_embeds` [B, T, D], if given instead.
+
+    `prefix` is that of the arguments' names in messages, "decoder_" for the target.
 
     Raises:
         ValueError: Neither or both of `input_ids` and `inputs_embeds` are given.
     """
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("Pass exactly one of token ids and embeddings.")
+    names = f"`{prefix}input_ids` or `{prefix}inputs_embeds`"
+    if input_ids is None and inputs_embeds is None:
+        missing = "target is missing: pass `labels`," if prefix else "source is missing: pass"
+        raise ValueError(f"The {missing} {names}.")
+    if input_ids is not None and inputs_embeds is not None:
+        raise ValueError(f"Pass {names}, not both.")
     if inputs_embeds is not None:
         return inputs_embeds
     embedded = embed_tokens(input_ids)
@@ -421,7 +428,7 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
             cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past = None if cache is None else cache.self_attention_cache
         past_length = 0 if past is None else past.get_seq_length()
-        embedded = look_up(self.embed_tokens, input_ids, inputs_embeds, self.config)
+        embedded = look_up(self.embed_tokens, input_ids, inputs_embeds, self.config, "decoder_")
         x = self.embedding(embedded, attention_mask, past_length)  # [B, T, D]
         # "This masking [...] ensures that the predictions for position i can depend only on the known outputs at
         # positions less than i."

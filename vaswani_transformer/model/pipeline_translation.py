@@ -15,18 +15,26 @@ import torch
 from torch.utils.data import Dataset
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from .confidence_vaswani import Calibration, confidences, mean_confidence
+from .confidence_vaswani import Calibration, confidences, least_certain_word, mean_confidence
+from .forced_vaswani import mean_log_probs_outside
 from .generation_vaswani import VaswaniGenerationMixin
 from .glossary_vaswani import Glossary
 from .hooks_vaswani import SentencePipeline, check_text
 from .int8_vaswani import is_int8, quantize
-from .texts_vaswani import MAX_SENTENCE_TOKENS, LongTexts, Sentence, TextSettings, TrainingTexts
+from .texts_vaswani import (
+    MAX_SENTENCE_TOKENS,
+    LongTexts,
+    Sentence,
+    TextSettings,
+    TrainingTexts,
+    add_terms,
+    remove_broken,
+)
 
 
 # Limits of a planned batch, which on a CPU is much faster than single texts (benchmarks/README.md).
 MAX_BATCH_SENTENCES, MAX_BATCH_TOKENS = 64, 2048
-# With one of these the caller wants the model's own output: retries are off by default.
-SEARCH_LIMITS = {"num_return_sequences", "max_new_tokens", "max_length", "stopping_criteria"}
+LENGTH_LIMITS = ("max_new_tokens", "max_length", "stopping_criteria")
 
 
 def translate_texts(
@@ -104,7 +112,10 @@ class TranslationPipeline(SentencePipeline):
             Splits sentences with more tokens than this at a clause. By default the length of the longest sentence in
             the training data (`max_length` in about.json), or 1,024; at most what the model and its tokenizer take.
         source_language (`str`, *optional*):
-            The language whose rules find sentences, such as "en"; by default the one in about.json, or English.
+            The language whose rules find sentences and numbers, such as "en"; by default the one in about.json. Without
+            it, sentences are found as in English.
+        target_language (`str`, *optional*):
+            The language whose numbers are expected in translations, such as "de"; by default the one in about.json.
         glossary (`Glossary` or `dict[str, str | Iterable[str]]`, *optional*):
             Words that must be translated in a given way, or not at all.
         return_scores (`bool`, defaults to `False`):
@@ -117,10 +128,15 @@ class TranslationPipeline(SentencePipeline):
             (`alignment_head` in generation_config.json).
         return_confidence (`bool`, defaults to `False`):
             Adds "word_confidences": for each word of the translation its span (begin, end) in characters and how likely
-            it is right, from 0 to 1; and "confidence", their mean. The checkpoint must have a calibration
-            (`confidence` in generation_config.json).
+            it is right, from 0 to 1; "confidence", their mean; and "lowest_word_confidence". The checkpoint must have a
+            calibration (`confidence` in generation_config.json).
         min_confidence (`float`, *optional*):
             Adds the same, and warnings about sentences with less confidence than this, from 0 to 1.
+        min_word_confidence (`float`, *optional*):
+            Adds the same, and warnings about sentences with a word of less confidence than this, from 0 to 1.
+        return_terms (`bool`, defaults to `False`):
+            Adds "terms": for each term of the glossary in the text a dictionary with "term", "translation" and
+            "is_kept", whether the translation has it. `Glossary.counts` sums them up.
         tries_again (`bool`, *optional*):
             Whether to retry suspicious translations. By default True, unless you ask for samples, several translations
             or a maximum length.
@@ -153,9 +169,12 @@ class TranslationPipeline(SentencePipeline):
         split_sentences: bool = True,
         longest_sentence: int | None = None,
         source_language: str | None = None,
+        target_language: str | None = None,
         glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None,
         return_confidence: bool = False,
         min_confidence: float | None = None,
+        min_word_confidence: float | None = None,
+        return_terms: bool = False,
         tries_again: bool | None = None,
         **kwargs: Any,
     ):
@@ -164,9 +183,12 @@ class TranslationPipeline(SentencePipeline):
             split_sentences=split_sentences,
             longest_sentence=longest_sentence,
             source_language=source_language,
+            target_language=target_language,
             glossary=glossary,
             return_confidence=return_confidence,
             min_confidence=min_confidence,
+            min_word_confidence=min_word_confidence,
+            return_terms=return_terms,
             tries_again=tries_again,
         )
         dtype = torch_dtype if torch_dtype is not None else dtype
@@ -245,29 +267,39 @@ class TranslationPipeline(SentencePipeline):
         if settings.split_sentences and not (options.get("return_tensors") or options.get("truncation")):
             return long_texts.translate(texts, progress, **arguments)
         sentences = [long_texts.as_sentence(text) for text in texts]
-        return long_texts.translate_sentences(sentences, progress, **arguments)
+        results = long_texts.translate_sentences(sentences, progress, **arguments)
+        if settings.return_terms:
+            add_terms(sentences, results)
+        for text, translations in zip(texts, results, strict=True):
+            for translation in translations:
+                if "translation_text" in translation and remove_broken(text, translation):
+                    translation["warnings"] = ["a broken character was removed"]
+        return results
 
     def _long_texts(self, settings: TextSettings, options: Mapping[str, Any], batch_size: int | None) -> LongTexts:
         """Return what translates texts, with the checkpoint's values for settings that are None."""
         calibration = Calibration.from_model(self.model) if settings.needs_confidence else None
-        has_default_search = not options.get("do_sample") and not options.keys() & SEARCH_LIMITS
         settings = replace(
             settings,
             longest_sentence=settings.longest_sentence or self._max_sentence_tokens(),
             source_language=settings.source_language or self.training_texts.source_language,
-            tries_again=has_default_search if settings.tries_again is None else settings.tries_again,
+            target_language=settings.target_language or self.training_texts.target_language,
+            tries_again=wants_best(options) if settings.tries_again is None else settings.tries_again,
         )
         entries = {
             "score": options.get("return_scores"),
             "alignments": options.get("return_alignments"),
             "confidence": settings.needs_confidence,
+            "terms": settings.return_terms,
         }
+        has_offsets = self.tokenizer.is_fast
         return LongTexts(
             self.tokenizer,
             partial(self.translate_sentences, batch_size=batch_size, calibration=calibration),
             settings,
             can_require=isinstance(self.model, VaswaniGenerationMixin),
             entries={name for name, is_wanted in entries.items() if is_wanted},
+            log_probs_outside=partial(mean_log_probs_outside, self.model, self.tokenizer) if has_offsets else None,
         )
 
     def _max_sentence_tokens(self) -> int:
@@ -329,7 +361,11 @@ class TranslationPipeline(SentencePipeline):
                     records.append(record)
         word_confidences = confidences(self.model, self.tokenizer, pairs, calibration)
         for record, values in zip(records, word_confidences, strict=True):
-            record |= {"confidence": mean_confidence(values), "word_confidences": values}
+            record |= {
+                "confidence": mean_confidence(values),
+                "lowest_word_confidence": least_certain_word(record["translation_text"], values)[1],
+                "word_confidences": values,
+            }
 
 
 # As the library's `register_pipeline` sets it: `save_pretrained` stores the code of registered pipelines only, and this
@@ -339,6 +375,12 @@ setattr(  # noqa: B010  # a type checker does not know the library's attribute
     "_registered_impl",
     {"translation": {"impl": TranslationPipeline, "pt": (AutoModelForSeq2SeqLM,)}},
 )
+
+
+def wants_best(options: Mapping[str, Any]) -> bool:
+    """Return whether the caller wants the best translation, not samples, several translations or a shortened one."""
+    is_limited = any(options.get(name) is not None for name in LENGTH_LIMITS)
+    return not is_limited and not options.get("do_sample") and (options.get("num_return_sequences") or 1) == 1
 
 
 def plan_batches(lengths: Sequence[int], batch_size: int | None) -> Iterator[list[int]]:

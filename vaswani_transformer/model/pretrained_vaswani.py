@@ -1,6 +1,8 @@
 """What transformers expects of a model: features it supports, initial weights, loading, saving and resizing."""
 
 import copy
+import os
+import re
 
 import torch
 from torch import nn
@@ -101,15 +103,50 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         (loaded[0] if isinstance(loaded, tuple) else loaded).untie_embeddings()
         return loaded
 
-    def save_pretrained(self, *args, **kwargs):
-        """Save the model, as `PreTrainedModel.save_pretrained` does, with code that `AutoModel` can load, too."""
+    def save_pretrained(self, save_directory, *args, **kwargs):
+        """Save the model, as `PreTrainedModel.save_pretrained` does, with three additions.
+
+        `AutoModel` can load the folder, too. Embeddings are stored as the configuration shares them, even if it changed
+        after the model was built. Weights of an earlier save, in one file or in shards, are removed.
+        """
         if self.can_generate():
             auto_map = getattr(self.config, "auto_map", None) or {}
             self.config.auto_map = {
                 **auto_map,
                 "AutoModel": f"{type(self).__module__.rpartition('.')[-1]}.VaswaniModel",
             }
-        super().save_pretrained(*args, **kwargs)
+        if self.config.share_embeddings != "all" and not args[1:2]:
+            weights = kwargs.get("state_dict") or self.state_dict()
+            if any(is_shared_matrix(name) for name in weights) or self.config.share_embeddings == "none":
+                kwargs["state_dict"] = separate_matrices(weights)
+        before = weight_files(save_directory)
+        super().save_pretrained(save_directory, *args, **kwargs)
+        after = weight_files(save_directory)
+        if len(after) == 2:  # one file and an index of shards: only one of them is new
+            for path, state in after.items():
+                if before.get(path) == state:
+                    os.remove(path)
+
+
+def is_shared_matrix(name: str) -> bool:
+    return name.startswith(("shared.", "model.shared."))
+
+
+def separate_matrices(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights without the matrix `shared`, and with a copy of it where embeddings and pre-softmax used it."""
+    matrices = re.compile(r"(lm_head|.*embed_tokens)\.weight")
+    return {
+        name: weight.clone() if matrices.fullmatch(name) else weight
+        for name, weight in weights.items()
+        if not is_shared_matrix(name)
+    }
+
+
+def weight_files(folder: str | os.PathLike) -> dict[str, tuple[int, int, int]]:
+    """The single file of weights and the index of shards, if they exist, with what changes when they are written."""
+    paths = [os.path.join(folder, name) for name in ("model.safetensors", "model.safetensors.index.json")]
+    states = {path: os.stat(path) for path in paths if os.path.isfile(path)}
+    return {path: (state.st_ino, state.st_mtime_ns, state.st_size) for path, state in states.items()}
 
 
 # Resizing vocabularies and untying shared embeddings (section 3.4, `share_embeddings`) --------------------------------

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from transformers.utils import logging
 
-from .checks_vaswani import outside_kept_items
+from .items_vaswani import outside_kept_items
 
 
 try:

@@ -53,7 +53,7 @@ class Shortlist:
         Raises:
             ValueError: The file is missing or damaged.
         """
-        advice = "Make one with `python -m training.release shortlist`."
+        advice = 'The training guide describes how to make one ("Release a checkpoint").'
         try:
             file = cached_file(str(path), FILE, revision=revision)
         except OSError as error:
@@ -71,7 +71,9 @@ class Shortlist:
         tensors = {"tokens": self.tokens.to(dtype), "always": self.always.to(dtype)}
         path = Path(folder, FILE)
         partial = path.with_suffix(".partial")
-        partial.write_bytes(save(tensors))
+        partial.unlink(missing_ok=True)
+        with partial.open("xb") as file:  # not "w", which would follow a link of this name
+            file.write(save(tensors))
         partial.replace(path)
 
     def check(self, vocab_size: int, target_vocab_size: int):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 
 Span = tuple[int, int]  # where something begins and ends in its text, in characters
@@ -48,6 +49,21 @@ class Replaced:
     def in_text(self, span: Span) -> Span:
         """Map a span of `original` to `text`; a part of a replaced place maps to the whole replacement."""
         return map_span(span, self.places)
+
+
+def replace_in(translation: dict[str, Any], replaced: Replaced):
+    """Give a record of the pipeline another text; its spans in the text follow, and those of removed words go."""
+
+    def moved(span: Span) -> Span:
+        return replaced.in_text(span)
+
+    translation["translation_text"] = replaced.text
+    if "alignments" in translation:
+        pairs = [(source, moved(target)) for source, target in translation["alignments"]]
+        translation["alignments"] = [(source, (begin, end)) for source, (begin, end) in pairs if begin < end]
+    if "word_confidences" in translation:
+        values = [(moved(span), confidence) for span, confidence in translation["word_confidences"]]
+        translation["word_confidences"] = [((begin, end), value) for (begin, end), value in values if begin < end]
 
 
 def map_span(span: Span, places: list[tuple[Span, Span]]) -> Span:

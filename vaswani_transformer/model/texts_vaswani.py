@@ -14,11 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .checks_vaswani import KEPT_ITEM, find_problems, missing_items, required_forms
-from .confidence_vaswani import mean_confidence
-from .glossary_vaswani import Glossary, spellings
+from .capitals_vaswani import in_capitals, in_sentence_case
+from .checks_vaswani import Languages, find_problems, missing_items, required_forms
+from .confidence_vaswani import least_certain_word, low_confidence_warnings, mean_confidence
+from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
+from .items_vaswani import KEPT_ITEM
+from .languages_vaswani import language_warnings
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
-from .spans_vaswani import Replaced, Span, shortened, words
+from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 
 
 Translation = dict[str, Any]  # a record of the pipeline: "translation_text", "score", "alignments", ...
@@ -30,6 +33,7 @@ MAX_CHARACTERS_PER_TOKEN = 64  # on average over a sentence
 RETRY_BEAMS = 8
 STAND_INS = "XYZQKWVJ"  # letters that every model copies
 MIN_PIECE = 40  # characters of a clause that is translated by itself
+BROKEN = re.compile("\ufffd+")
 LAST_LATIN = 0x24F  # code point; the tokenizer is asked only about letters after it
 
 
@@ -40,9 +44,12 @@ class TextSettings:
     split_sentences: bool = True
     longest_sentence: int | None = None
     source_language: str | None = None
+    target_language: str | None = None
     glossary: Glossary | Mapping[str, str | Iterable[str]] | None = None
     return_confidence: bool = False
     min_confidence: float | None = None
+    min_word_confidence: float | None = None
+    return_terms: bool = False
     tries_again: bool | None = None
 
     def __post_init__(self):
@@ -50,8 +57,12 @@ class TextSettings:
             object.__setattr__(self, "glossary", Glossary(self.glossary))
 
     @property
+    def languages(self) -> Languages:
+        return self.source_language, self.target_language
+
+    @property
     def needs_confidence(self) -> bool:
-        return self.return_confidence or self.min_confidence is not None
+        return self.return_confidence or (self.min_confidence, self.min_word_confidence) != (None, None)
 
     def updated(self, arguments: Mapping[str, Any]) -> tuple["TextSettings", dict[str, Any]]:
         """Return these settings with those among `arguments`, and the other arguments."""
@@ -84,8 +95,9 @@ class TrainingTexts:
             )
             with open(file, encoding="utf-8") as stream:
                 about = json.load(stream)
-            return cls(about.get("source_language"), about.get("max_length"), about.get("target_language"))
-        except (OSError, TypeError, ValueError, AttributeError):
+            kinds = {"source_language": str, "max_length": int, "target_language": str}
+            return cls(**{name: about[name] for name, kind in kinds.items() if isinstance(about.get(name), kind)})
+        except (OSError, TypeError, ValueError, AttributeError, RecursionError):
             return cls()
 
 
@@ -96,22 +108,29 @@ class Sentence(NamedTuple):
     replaced: The sentence with replacements, which the model gets: translations of glossary terms, and stand-ins.
     required: Words that the translation must contain, each with its accepted forms.
     stand_ins: Letters in the model's input, and the items that they replace.
+    uses: The glossary's terms in the sentence.
     """
 
     text: str
     replaced: Replaced
     required: tuple[tuple[str, ...], ...] = ()
     stand_ins: Mapping[str, str] = {}
+    uses: tuple[Use, ...] = ()
 
     @property
     def model_input(self) -> str:
         return self.replaced.text
 
-    def problems_of(self, translation: Translation) -> list[str]:
+    def problems_of(self, translation: Translation, languages: Languages = (None, None)) -> list[str]:
         """Describe what looks wrong with a translation."""
         text = translation["translation_text"]
-        missing = [forms[0] for forms in self.required if not any(form in text for form in forms)]
-        return find_problems(self.model_input, text) + [f"{term} is missing" for term in missing]
+        missing = [
+            use.forms[0] for use, is_kept in zip(self.uses, are_kept(self.uses, text), strict=True) if not is_kept
+        ]
+        missing += [forms[0] for forms in self.required if not any(form in text for form in forms)]
+        return find_problems(self.model_input, text, languages) + [
+            f"{term} is missing from the translation" for term in dict.fromkeys(missing)
+        ]
 
     def restore(self, translation: Translation) -> Translation | None:
         """Turn a translation of the model's input into one of the text: items return, and alignments are mapped.
@@ -123,10 +142,7 @@ class Sentence(NamedTuple):
             if sorted(match[0] for match in letters) != sorted(self.stand_ins):
                 return None
             items = ((match.span(), self.stand_ins[match[0]]) for match in letters)
-            restored = Replaced(translation["translation_text"], items)
-            translation["translation_text"] = restored.text
-            if "alignments" in translation:
-                translation["alignments"] = [(a, restored.in_text(b)) for a, b in translation["alignments"]]
+            replace_in(translation, Replaced(translation["translation_text"], items))
         if "alignments" in translation:
             pairs = [(self.replaced.in_original(a), b) for a, b in translation["alignments"]]
             translation["alignments"] = list(dict.fromkeys(pairs))
@@ -134,7 +150,7 @@ class Sentence(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The parts of a text in their order, and warnings about sentences that were too long."""
+    """The parts of a text in their order, and warnings about its language and about sentences that were too long."""
 
     parts: list[Part]
     warnings: list[str]
@@ -150,7 +166,9 @@ class LongTexts:
         settings: How to split, check and retry. A `longest_sentence` of None means `MAX_SENTENCE_TOKENS`, and a
             `tries_again` of None means True.
         can_require: Whether the model's search can be told which words a translation must contain.
-        entries: What translations have besides the text: "score", "alignments", "confidence".
+        entries: What translations have besides the text: "score", "alignments", "confidence", "terms".
+        log_probs_outside: Returns the mean log-probability of the tokens of each translation that are outside given
+            spans; takes pairs and lists of spans. Without it, the words around terms are not checked.
     """
 
     def __init__(
@@ -160,7 +178,9 @@ class LongTexts:
         settings: TextSettings | None = None,
         can_require: bool = True,
         entries: Collection[str] = (),
+        log_probs_outside: Callable[[list[tuple[str, str]], list[list[Span]]], list[float]] | None = None,
     ):
+        self.log_probs_outside = log_probs_outside
         self.tokenizer, self.translate_sentences = tokenizer, translate_sentences
         self.settings, self.can_require, self.entries = settings or TextSettings(), can_require, entries
         self.max_tokens = self.settings.longest_sentence or MAX_SENTENCE_TOKENS
@@ -170,15 +190,24 @@ class LongTexts:
     ) -> list[list[Translation]]:
         """Return the translations of each text, best first; the best has "warnings" if anything looks wrong."""
         layouts = [self.layout(text) for text in texts]
-        sentences = self.sentences_of(layout.parts for layout in layouts)
+        originals = [part.text for layout in layouts for part in layout.parts if part.is_sentence]
+        recased = [self.lower_capitals(text) for text in originals]
+        sentences = [
+            self.as_sentence(text if case is None else case.text) for text, case in zip(originals, recased, strict=True)
+        ]
         if progress is not None:
             progress = scaled_progress(progress, len(texts), len(sentences))
         results = self.translate_sentences(sentences, progress, **generate_kwargs)
-        warnings = self.improve(sentences, results, generate_kwargs)
-        if (minimum := self.settings.min_confidence) is not None:
-            for (best, *_), sentence_warnings in zip(results, warnings, strict=True):
-                if best["confidence"] < minimum:
-                    sentence_warnings.append(f"confidence {best['confidence']:.2f}")
+        problems = self.improve(sentences, results, generate_kwargs)
+        doubts = self.term_warnings(sentences, results), self.confidence_warnings(results)
+        warnings = [sum(lists, []) for lists in zip(problems, *doubts, strict=True)]
+        if "terms" in self.entries:
+            add_terms(sentences, results)
+        for text, case, translations in zip(originals, recased, results, strict=True):
+            for translation in translations:
+                remove_broken(text, translation)
+                if case is not None:
+                    restore_capitals(case, translation)
 
         translated = []
         all_parts = [layout.parts for layout in layouts]
@@ -193,7 +222,7 @@ class LongTexts:
     def layout(self, text: str) -> Layout:
         """Cut a text into sentences and the parts that stay unchanged, and split sentences that are too long."""
         pieces: list[Part] = []
-        warnings = []
+        warnings = language_warnings(text, self.settings.source_language)
         for part in parts(text, self.settings.source_language):
             if not part.is_sentence or self.is_foreign(part.text):
                 pieces.append(Part(part.text, False))
@@ -228,13 +257,46 @@ class LongTexts:
 
     def as_sentence(self, text: str) -> Sentence:
         """Replace the glossary's terms in a sentence by their translations, and require these."""
-        uses = self.settings.glossary.uses(text) if self.settings.glossary else []
+        glossary = self.settings.glossary
+        uses = glossary.uses(text, self.settings.source_language) if glossary else []
         required = tuple(tuple(spellings(use.forms)) for use in uses) if self.can_require else ()
-        return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required)
+        return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
+
+    def lower_capitals(self, text: str) -> Replaced | None:
+        """Return a sentence in capitals in the case that the model knows, or None if it is not in capitals."""
+        glossary = self.settings.glossary
+        terms = glossary.uses(text, self.settings.source_language) if glossary else []
+        return in_sentence_case(text, self.tokenizer, self.settings.source_language, [use.span for use in terms])
 
     def sentences_of(self, layouts: Iterable[Sequence[Part]]) -> list[Sentence]:
         """Return the sentences of all texts, in their order."""
         return [self.as_sentence(part.text) for layout in layouts for part in layout if part.is_sentence]
+
+    # Doubts ----------------------------------------------------------------------------------------------------------
+
+    def confidence_warnings(self, results: Iterable[list[Translation]]) -> list[list[str]]:
+        """Return a list of warnings about each sentence whose best translation, or a word of it, is not sure enough."""
+        settings = self.settings
+        return [
+            low_confidence_warnings(best, settings.min_confidence, settings.min_word_confidence) for best, *_ in results
+        ]
+
+    def term_warnings(self, sentences: Sequence[Sentence], results: Sequence[list[Translation]]) -> list[list[str]]:
+        """Return a list of warnings about each sentence in which the words around glossary terms are unlikely."""
+        warnings: list[list[str]] = [[] for _ in sentences]
+        indices = [i for i, sentence in enumerate(sentences) if sentence.uses]
+        if not indices or self.log_probs_outside is None:
+            return warnings
+        pairs = [(sentences[i].model_input, results[i][0]["translation_text"]) for i in indices]
+        spans = [
+            [span for use in sentences[i].uses for span in form_spans(use.forms, text)]
+            for i, (_, text) in zip(indices, pairs, strict=True)
+        ]
+        for i, log_prob in zip(indices, self.log_probs_outside(pairs, spans), strict=True):
+            if log_prob < MIN_LOG_PROB_AROUND_TERMS:
+                terms = ", ".join(dict.fromkeys(use.forms[0] for use in sentences[i].uses))
+                warnings[i].append(f"the glossary's {terms} fits badly here: check this sentence")
+        return warnings
 
     # Retries ---------------------------------------------------------------------------------------------------------
 
@@ -242,7 +304,9 @@ class LongTexts:
         self, sentences: list[Sentence], results: list[list[Translation]], generate_kwargs: dict[str, Any]
     ) -> list[list[str]]:
         """Replace translations in `results` that look wrong by better ones, and return the problems that remain."""
-        problems = [sentence.problems_of(best) for sentence, (best, *_) in zip(sentences, results, strict=True)]
+        languages = self.settings.languages
+        pairs = zip(sentences, results, strict=True)
+        problems = [sentence.problems_of(best, languages) for sentence, (best, *_) in pairs]
         can_retry = self.settings.tries_again is not False
         attempts = (self.with_stand_ins, self.by_clauses, self.around_items) if can_retry else ()
         for attempt in attempts:
@@ -252,7 +316,7 @@ class LongTexts:
             candidates = attempt([sentences[i] for i in wrong], [results[i][0] for i in wrong], generate_kwargs)
             for i, translations in zip(wrong, candidates, strict=True):
                 for translation in translations:
-                    remaining = sentences[i].problems_of(translation)
+                    remaining = sentences[i].problems_of(translation, languages)
                     if len(remaining) < len(problems[i]):
                         results[i], problems[i] = [translation], remaining
         return problems
@@ -262,7 +326,10 @@ class LongTexts:
     ) -> list[list[Translation]]:
         """Return several translations of each sentence, with the items and numbers that the first one does not have."""
         pairs = zip(sentences, translations, strict=True)
-        replaced = [add_stand_ins(sentence, x["translation_text"], self.can_require) for sentence, x in pairs]
+        replaced = [
+            add_stand_ins(sentence, x["translation_text"], self.can_require, self.settings.languages)
+            for sentence, x in pairs
+        ]
         several = {"num_beams": RETRY_BEAMS, "num_return_sequences": RETRY_BEAMS}
         return self.translate_sentences(replaced, **{**generate_kwargs, **several})
 
@@ -289,7 +356,38 @@ class LongTexts:
         ]
 
 
-def add_stand_ins(sentence: Sentence, translation: str, can_require: bool) -> Sentence:
+def remove_broken(source: str, translation: Translation) -> bool:
+    """Remove broken characters (U+FFFD), which come from bytes of a part of a character; return True if there are any.
+
+    A source with such a character keeps it.
+    """
+    broken = [] if BROKEN.search(source) else [*BROKEN.finditer(translation["translation_text"])]
+    if broken:
+        replace_in(translation, Replaced(translation["translation_text"], ((match.span(), "") for match in broken)))
+    return bool(broken)
+
+
+def restore_capitals(source: Replaced, translation: Translation):
+    """Put a translation of a sentence whose capitals were replaced into capitals again."""
+    replace_in(translation, in_capitals(translation["translation_text"], source.original))
+    if "alignments" in translation:
+        translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]
+
+
+def add_terms(sentences: Sequence[Sentence], results: Sequence[list[Translation]]):
+    """Add "terms" to each translation: the terms of the glossary in its sentence, and whether they were kept."""
+    for sentence, translations in zip(sentences, results, strict=True):
+        for translation in translations:
+            if "translation_text" not in translation:  # the caller wants tokens
+                continue
+            flags = are_kept(sentence.uses, translation["translation_text"])
+            translation["terms"] = [
+                {"term": use.term, "translation": use.forms[0], "is_kept": is_kept}
+                for use, is_kept in zip(sentence.uses, flags, strict=True)
+            ]
+
+
+def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:
     """Replace each item that the translation does not have by a letter, which the model copies.
 
     The next translation must contain these letters, and the numbers and words of `required_forms`.
@@ -301,12 +399,13 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool) -> Se
     stand_ins = dict(zip(letters, places, strict=False))
     terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
     items = [(place.span(), letter) for letter, place in stand_ins.items()]
-    required = [*required_forms(sentence.model_input, translation), *((letter,) for letter in stand_ins)]
+    required = [*required_forms(sentence.model_input, translation, languages), *((letter,) for letter in stand_ins)]
     return Sentence(
         sentence.text,
         Replaced(sentence.text, sorted(items + without_overlaps(terms, items))),
         (*sentence.required, *required) if can_require else (),
         {letter: place[0] for letter, place in stand_ins.items()},
+        sentence.uses,
     )
 
 
@@ -389,6 +488,9 @@ def join_translations(
     if "confidence" in entries:  # a text without words to translate is certain
         joined["confidence"] = mean_confidence(confidences) if confidences else 1.0
         joined["word_confidences"] = confidences
+        joined["lowest_word_confidence"] = least_certain_word(joined["translation_text"], confidences)[1]
+    if "terms" in entries:
+        joined["terms"] = [term for translation in translations for term in translation.get("terms", ())]
     if "score" in entries:
         scores = [translation["score"] for translation in translations if "score" in translation]
         joined["score"] = sum(scores) / max(1, len(scores))

@@ -33,7 +33,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         escape: "t2t" for tensor2tensor's way of splitting and escaping.
 
     Raises:
-        ValueError: A text has pieces that are not in the vocabulary, which has no unknown token.
+        ValueError: A text has pieces that are not in the vocabulary, which has no unknown token, or a lone surrogate.
         ImportError: The settings name Moses, and sacremoses is not installed.
     """
 
@@ -118,6 +118,8 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return [self._prepared(part) for part in text] if isinstance(text, list | tuple) else text
 
     def _prepare(self, text: str) -> str:
+        if (half := re.search("[\ud800-\udfff]", text)) is not None:
+            raise ValueError(f"Invalid Unicode (a lone surrogate) at position {half.start()} of a text. Remove it.")
         language = self.init_kwargs.get("moses_target" if self._in_target_mode else "moses_source")
         if language:
             text = self._moses(language).tokenize(text)

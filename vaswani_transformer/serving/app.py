@@ -7,23 +7,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import anyio
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse
-from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from ..documents import SUFFIXES, DocumentError, DocumentTranslator, translate_content
-from .documents import Downloads, QueuedPipeline, translated_name
+from ..documents import SUFFIXES, DocumentError
+from ..system.web import host_name, split_origin
+from . import pivot
+from .documents import MAX_DOCUMENTS_AT_ONCE, Document, DocumentProcesses, DocumentTooComplex, QueuedTexts
+from .downloads import Downloads, translated_name
 from .guard import DISCONNECTED, Guard, problem
 from .languages import AUTO, Detected, Languages, Unsupported, english_name
 from .metrics import Metrics
-from .queue import Busy, Pair, Queue, Worker
+from .queue import Busy, Overdue, Pair, Queue, Translations, Worker, WorkerLost
+from .rates import RateLimit
 from .requests import (
     FORMS,
     JSON,
@@ -33,6 +37,7 @@ from .requests import (
     check_key,
     openapi_body,
     read_fields,
+    url_fields,
     validate,
 )
 
@@ -40,8 +45,12 @@ from .requests import (
 PAGE = Path(__file__).with_name("page")
 MAX_CHARACTER_BYTES = 12  # in JSON and in a form
 OTHER_BYTES = 65_536  # for the rest of a request
-MAX_DOCUMENTS_AT_ONCE = 4
 FILE_PATH = "/translate_file"
+DOWNLOADED = "application/octet-stream"  # no browser shows it as a page of this server
+SUFFIX_LIST = ", ".join(SUFFIXES)
+ANY_ORIGIN = "*"
+MAX_DETECTED_CHARACTERS = 5000  # of a document
+CLOSING_SECONDS = 1.0  # for work that is left when the server stops
 
 
 @dataclass
@@ -54,13 +63,40 @@ class Settings:
     max_characters: int = 10_000  # in the texts of one request
     max_file_bytes: int = 10_000_000
     max_waiting: int = 256
+    requests_per_minute: int | None = None  # of one client
     search: dict[str, Any] = field(default_factory=dict)  # arguments of the pipelines, such as num_beams
 
+    @property
+    def websites(self) -> list[str]:
+        """The origins without their paths."""
+        return [url if url == ANY_ORIGIN else split_origin(url)[0] for url in self.origins]
 
-def create_app(languages: Languages, workers: Sequence[Worker], settings: Settings | None = None) -> FastAPI:
-    """Returns the server's application, which closes the workers when it stops."""
+    @property
+    def root_path(self) -> str:
+        """The path of the server behind a proxy: that of the first origin."""
+        return next((split_origin(url)[1] for url in self.origins if url != ANY_ORIGIN), "")
+
+    def public_address(self, request: Request) -> str:
+        """Returns the URL that links to this server start with: an origin, by default the address of the request."""
+        addresses = [f"{url}{self.root_path}/" for url in self.websites if url != ANY_ORIGIN]
+        host = host_name(request.headers.get("host", ""))
+        same_host = [address for address in addresses if urlsplit(address).hostname == host]
+        return [*same_host, *addresses, str(request.base_url)][0]
+
+
+def create_app(
+    languages: Languages,
+    workers: Sequence[Worker],
+    settings: Settings | None = None,
+    documents: DocumentProcesses | None = None,
+) -> FastAPI:
+    """Returns the server's application, which closes the workers when it stops.
+
+    Raises:
+        ValueError: an origin is invalid.
+    """
     settings = settings or Settings()
-    service = Service(languages, workers, settings)
+    service = Service(languages, workers, settings, documents or DocumentProcesses())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -75,45 +111,66 @@ def create_app(languages: Languages, workers: Sequence[Worker], settings: Settin
         lifespan=lifespan,
     )
     add_endpoints(app, service)
+    add_page(app)
     add_error_handlers(app)
     if settings.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"])
+        app.add_middleware(CORSMiddleware, allow_origins=settings.websites, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(
         Guard,
         host=settings.host,
-        origins=settings.origins,
+        origins=settings.websites,
         max_bytes=service.max_bytes,
         observe=service.metrics.observe,
+        root_path=settings.root_path,
+        rate_limit=RateLimit(settings.requests_per_minute) if settings.requests_per_minute else None,
     )
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
     return app
 
 
+def add_page(app: FastAPI):
+    """Adds a route for each file: a folder at "/" would answer all other paths and methods, too."""
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(partial(page_file, file))
+
+
+async def page_file(file: Path) -> Response:
+    return FileResponse(file)
+
+
 def add_endpoints(app: FastAPI, service: "Service"):
-    key = service.settings.api_key
+    settings = service.settings
+    key = settings.api_key
 
     @app.post("/translate", openapi_extra=openapi_body(TranslateRequest, JSON, FORMS[0]))
     async def translate(request: Request) -> Response:
         fields, _ = await read_fields(request)
         check_key(key, fields, request)
-        return await answer(request, service.translate(validate(TranslateRequest, fields)))
+        wanted = validate(TranslateRequest, fields)
+        request.scope["characters"] = sum(map(len, wanted.texts))
+        return await answer(request, service.translate(wanted))
 
     @app.post(FILE_PATH, openapi_extra=openapi_body(FileRequest, FORMS[1]))
     async def translate_file(request: Request) -> Response:
-        fields, form = await read_fields(request)
+        fields, file = await read_fields(request)
         check_key(key, fields, request)
         wanted = validate(FileRequest, fields)
-        file = form.get("file") if form else None
-        if not isinstance(file, UploadFile) or not file.filename:
+        if file is None or not file.filename:
             raise HTTPException(400, "Invalid request: missing file parameter")
-        return await answer(request, service.translate_file(wanted, file.filename, await file.read(), request.base_url))
+        content, address = await file.read(), settings.public_address(request)
+        return await answer(request, service.translate_file(wanted, file.filename, content, address))
 
     @app.get("/download_file/{token}/{name}")
     async def download_file(token: str, name: str) -> Response:
-        file = service.downloads.find(token, name)
-        if file is None:
+        content = service.downloads.read(token, name)
+        if content is None:
             raise HTTPException(404, "File not found, or it has expired. Translate it again.")
-        return FileResponse(file, filename=name)
+        headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name)}"}
+        return Response(content, media_type=DOWNLOADED, headers=headers)
+
+    @app.post("/suggest", include_in_schema=False)
+    async def suggest() -> Response:
+        raise HTTPException(403, "Suggestions are disabled on this server.")  # LibreTranslate's default, too
 
     @app.post("/detect", openapi_extra=openapi_body(DetectRequest, JSON, FORMS[0]))
     async def detect(request: Request) -> Response:
@@ -137,7 +194,7 @@ def add_endpoints(app: FastAPI, service: "Service"):
 
     @app.get("/metrics")
     async def metrics(request: Request) -> Response:
-        check_key(key, dict(request.query_params), request)
+        check_key(key, dict(url_fields(request)), request)
         return Response(service.metrics.text(), media_type=service.metrics.content_type)
 
 
@@ -154,28 +211,38 @@ def add_error_handlers(app: FastAPI):
         assert isinstance(error, StarletteHTTPException)
         return problem(error.status_code, str(error.detail), dict(error.headers or {}))
 
+    async def left(request: Request, error: Exception) -> Response:
+        return Response(status_code=DISCONNECTED)
+
     async def unexpected(request: Request, error: Exception) -> Response:
         return problem(500, "Internal error; see the server's log.")
 
     app.exception_handler(StarletteHTTPException)(http)
     app.exception_handler(Unsupported)(reject(400))
     app.exception_handler(DocumentError)(reject(400))
+    app.exception_handler(DocumentTooComplex)(reject(413))
     app.exception_handler(Busy)(reject(429, {"Retry-After": "2"}))
+    app.exception_handler(WorkerLost)(reject(503, {"Retry-After": "10"}))
+    app.exception_handler(Overdue)(reject(504))
+    app.exception_handler(ClientDisconnect)(left)
     app.exception_handler(Exception)(unexpected)
 
 
 class Service:
     """The work behind the endpoints: the queue, the languages, the documents."""
 
-    def __init__(self, languages: Languages, workers: Sequence[Worker], settings: Settings):
+    def __init__(
+        self, languages: Languages, workers: Sequence[Worker], settings: Settings, documents: DocumentProcesses
+    ):
         self.languages, self.settings = languages, settings
         self.metrics = Metrics(lambda: len(self.queue))
         self.queue = Queue(workers, settings.max_waiting, self.metrics.batch_texts.observe)
-        self.downloads = Downloads()
+        self.downloads, self.documents = Downloads(), documents
         self.threads = anyio.CapacityLimiter(MAX_DOCUMENTS_AT_ONCE)
 
     def close(self):
-        self.queue.close()
+        self.queue.close(CLOSING_SECONDS)
+        self.documents.close()
         self.downloads.close()
 
     def max_bytes(self, path: str) -> int:
@@ -199,7 +266,7 @@ class Service:
         }
 
     async def translate(self, request: TranslateRequest) -> dict[str, Any]:
-        texts = [request.q] if isinstance(request.q, str) else request.q
+        texts = request.texts
         characters = sum(map(len, texts))
         if characters > self.settings.max_characters:
             raise HTTPException(
@@ -243,9 +310,9 @@ class Service:
                 chosen = [i for i, other in enumerate(sources) if other == source]
                 if source == target or not any(texts[i].strip() for i in chosen):
                     continue
-                pair = source, target
-                settings = self.settings.search | self.search_settings(pair, alternatives)
-                future = self.queue.submit(pair, [texts[i] for i in chosen], **settings)
+                route = self.languages.route(source, target)
+                more, chosen_texts = self.search_settings(route[-1], alternatives), [texts[i] for i in chosen]
+                future = pivot.submit(self.queue, route, chosen_texts, self.settings.search, more)
                 waiting.append(asyncio.wrap_future(future))
                 places.append(chosen)
                 self.metrics.characters.labels(source, target).inc(sum(len(texts[i]) for i in chosen))
@@ -272,55 +339,51 @@ class Service:
         content, warnings = await self.document(text.encode(), "text.html", source, target)
         return [{"translation_text": content.decode(), "warnings": warnings}]
 
-    async def translate_file(self, request: FileRequest, name: str, content: bytes, base: Any) -> dict[str, Any]:
+    async def translate_file(self, request: FileRequest, name: str, content: bytes, base: str) -> dict[str, Any]:
+        suffix = Path(name).suffix.lower()
+        if suffix not in SUFFIXES:
+            raise DocumentError(f"{suffix[:20] or name[:50]}: unsupported document format. Supported: {SUFFIX_LIST}.")
         target = self.languages.code(request.target)
         source = request.source
         if source == AUTO:
             source = await self.language_of_document(content, name, target)
         source = self.source_of(source, "", target).language
-        new = translated_name(name, target)
         translated, warnings = content, []
         if source != target:
             translated, warnings = await self.document(content, name, source, target)
-        address = f"{base}download_file/{self.downloads.add(new, translated)}"
+        address = f"{base}download_file/{self.downloads.add(translated_name(name, target), translated)}"
         return {"translatedFileUrl": address} | ({"warnings": warnings} if warnings else {})
 
     async def language_of_document(self, content: bytes, name: str, target: str) -> str:
         """Detects the language of the texts in a document that would be translated."""
         texts: list[str] = []
-        collector = DocumentTranslator(TextCollector(texts), target)
-        await anyio.to_thread.run_sync(partial(translate_content, content, name, collector), limiter=self.threads)
-        return self.languages.detect(" ".join(texts)[:5000], target)[0].language
+
+        def collect(new: Sequence[str], settings: dict[str, Any]) -> Translations:
+            texts.extend(new)
+            return [[{"translation_text": text}] for text in new]
+
+        work = partial(self.documents.translate, Document(content, name, target), collect)
+        await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads)
+        return self.languages.detect(" ".join(texts)[:MAX_DETECTED_CHARACTERS], target)[0].language
 
     async def document(self, content: bytes, name: str, source: str, target: str) -> tuple[bytes, list[str]]:
         """Returns the translated document and its warnings."""
         if self.threads.statistics().tasks_waiting >= self.settings.max_waiting:
             raise Busy("Too many documents are waiting. Try again later.")
-        pair = source, target
-        pipeline = QueuedPipeline(self.queue, pair, self.languages.configs[pair])
-        translator = DocumentTranslator(pipeline, target, self.settings.search)
+        route = self.languages.route(source, target)
+        can_align = len(route) == 1 and getattr(self.languages.configs[route[0]], "alignment_head", None) is not None
+        texts = QueuedTexts(
+            lambda texts, **settings: pivot.submit(self.queue, route, texts, settings), lambda: self.queue.is_closing
+        )
         self.metrics.characters.labels(source, target).inc(len(content))
+        work = partial(
+            self.documents.translate, Document(content, name, target, self.settings.search, can_align), texts
+        )
         try:
-            work = partial(translate_content, content, name, translator)
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads), (
-                translator.warnings
-            )
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads)
         except BaseException:
-            pipeline.withdraw()
+            texts.withdraw()
             raise
-
-
-class TextCollector:
-    """Takes the place of a pipeline and collects the texts that it gets."""
-
-    can_align = False
-
-    def __init__(self, texts: list[str]):
-        self.texts = texts
-
-    def translate(self, texts, batch_size, progress, **settings):
-        self.texts += texts
-        return [[{"translation_text": text}] for text in texts]
 
 
 def without_repetitions(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -332,12 +395,14 @@ def as_libretranslate(detected: Detected) -> dict[str, Any]:
 
 
 async def answer(request: Request, work: Any) -> Response:
-    """Answers a request; if the client disconnects first, the work is cancelled."""
+    """Answers a request; the work is cancelled if the client disconnects first, or the server stops."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(disconnected(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return JSONResponse(working.result()) if working.done() else Response(status_code=DISCONNECTED)
+    except asyncio.CancelledError:
+        return problem(503, "The server is stopping.")
     finally:
         leaving.cancel()
         working.cancel()

@@ -14,6 +14,7 @@ from .queue import Pair
 
 
 AUTO = "auto"
+PIVOT = "en"  # languages without a model for the pair are translated through it
 # A language that no model here translates is reported only if it is at least this probable.
 MIN_OTHER_PROBABILITY = 0.5
 
@@ -34,12 +35,25 @@ class Languages:
         self.configs = dict(configs)
 
     def names(self) -> list[dict[str, Any]]:
-        """Returns the source languages with their targets, the one with the most targets first."""
+        """Returns the source languages with their targets, the one with the most direct targets first.
+
+        LibreTranslate does not have "through": the pivot language for each target that has no model of its own.
+        """
         sources = [source for source, _ in Counter(source for source, _ in self.configs).most_common()]
-        return [
-            {"code": source, "name": english_name(source), "targets": [b for a, b in self.configs if a == source]}
-            for source in sources
-        ]
+        return [{"code": source, "name": english_name(source), **self._targets(source)} for source in sources]
+
+    def _targets(self, source: str) -> dict[str, Any]:
+        direct = [target for start, target in self.configs if start == source]
+        indirect = [target for target in self.codes if len(self.route(source, target)) > 1]
+        through = {"through": dict.fromkeys(indirect, PIVOT)} if indirect else {}
+        return {"targets": direct + indirect, **through}
+
+    def route(self, source: str, target: str) -> list[Pair]:
+        """Returns the pairs to translate one after the other: one, two through the pivot language, or none."""
+        if (source, target) in self.configs:
+            return [(source, target)]
+        steps = [(source, PIVOT), (PIVOT, target)]
+        return steps if source != target and all(step in self.configs for step in steps) else []
 
     @property
     def codes(self) -> list[str]:
@@ -58,8 +72,8 @@ class Languages:
         raise Unsupported(f"{language} is not supported; this server has {', '.join(self.codes)}.")
 
     def check(self, source: str, target: str):
-        """Raises Unsupported if no model translates this pair."""
-        if (source, target) not in self.configs:
+        """Raises Unsupported if no models translate this pair."""
+        if not self.route(source, target):
             pairs = ", ".join(f"{a}-{b}" for a, b in self.configs)
             raise Unsupported(f"{source}-{target} is not supported; this server translates {pairs}.")
 
@@ -69,7 +83,9 @@ class Languages:
         These are `target` and its source languages, or all languages of the server if `target` is None. Another
         language is returned only if the text is clearly in it.
         """
-        languages = self.codes if target is None else [a for a, b in self.configs if b == target] + [target]
+        languages = self.codes
+        if target is not None:
+            languages = [source for source in self.codes if source == target or self.route(source, target)]
         ranked = [Detected(*item) for item in self._identifier.rank(text)]
         known = [detected for detected in ranked if detected.language in languages]
         if ranked[0] not in known and ranked[0].confidence >= MIN_OTHER_PROBABILITY:

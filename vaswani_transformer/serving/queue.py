@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,10 +28,25 @@ class Busy(RuntimeError):
     """Too many requests are waiting."""
 
 
+class Stopped(RuntimeError):
+    """All clients of the batch have left."""
+
+
+class Overdue(RuntimeError):
+    """The translation took too long."""
+
+
+class WorkerLost(RuntimeError):
+    """The worker was killed during the translation."""
+
+
 class Worker(Protocol):
     """Translates texts; see workers.py."""
 
     def translate(self, pair: Pair, texts: Sequence[str], settings: Mapping[str, Hashable]) -> Translations: ...
+
+    def stop(self) -> None:
+        """Ends the translation in progress, which raises Stopped; another thread calls it."""
 
     def close(self) -> None: ...
 
@@ -74,6 +89,7 @@ class Queue:
         self.waiting: deque[Job] = deque()
         self.changed = threading.Condition()
         self.idle, self.is_closing = len(workers), False
+        self.in_progress: dict[Worker, list[Job]] = {}
         self.threads = [threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers]
         for thread in self.threads:
             thread.start()
@@ -81,8 +97,12 @@ class Queue:
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def submit(self, pair: Pair, texts: Sequence[str], **settings: Hashable) -> Future[Translations]:
-        """Adds texts to the end of the queue; cancelling the result removes them again.
+    def submit(
+        self, pair: Pair, texts: Sequence[str], *, is_continued: bool = False, **settings: Hashable
+    ) -> Future[Translations]:
+        """Adds texts to the end of the queue. Cancelling the result removes them again, or stops their translation.
+
+        Work that `is_continued` was accepted before, and is never refused.
 
         Raises:
             Busy: the queue is full or closed.
@@ -91,25 +111,32 @@ class Queue:
         with self.changed:
             if self.is_closing:
                 raise Busy("The server is stopping.")
-            if len(self.waiting) >= self.max_waiting:
+            if len(self.waiting) >= self.max_waiting and not is_continued:
                 raise Busy("Too many requests are waiting. Try again in a few seconds.")
             self.waiting.append(job)
             self.changed.notify()
         job.result.add_done_callback(lambda result: self._withdraw(job) if result.cancelled() else None)
         return job.result
 
-    def close(self):
-        """Finishes the waiting jobs, and ends the threads and the workers."""
+    def close(self, seconds: float | None = None):
+        """Finishes the waiting jobs, for at most so many seconds, and ends the threads and the workers."""
+        end = None if seconds is None else time.monotonic() + seconds
         with self.changed:
             self.is_closing = True
             self.changed.notify_all()
         for thread in self.threads:
-            thread.join()
+            thread.join(None if end is None else max(0, end - time.monotonic()))
+        for worker in self.workers:
+            worker.close()
 
     def _withdraw(self, job: Job):
         with self.changed:
             if job in self.waiting:
                 self.waiting.remove(job)
+            for worker, jobs in self.in_progress.items():
+                # The others of the batch still want their translations.
+                if job in jobs and all(job.result.cancelled() for job in jobs):
+                    worker.stop()
 
     def _work(self, worker: Worker):
         while jobs := self._next():
@@ -118,7 +145,6 @@ class Queue:
                 time.sleep(PAUSE_SECONDS)
             with self.changed:
                 self.idle += 1
-        worker.close()
 
     def _next(self) -> list[Job]:
         """Takes the job that has waited longest, and others of its kind; none when the queue is closed and empty."""
@@ -137,7 +163,7 @@ class Queue:
             if job.kind != kind or (chosen and characters + job.characters > MAX_BATCH_CHARACTERS):
                 continue
             self.waiting.remove(job)
-            if job.result.set_running_or_notify_cancel():
+            if not job.result.cancelled():
                 chosen.append(job)
                 characters += job.characters
             if len(chosen) == max_jobs:
@@ -147,15 +173,37 @@ class Queue:
     def _do(self, worker: Worker, jobs: list[Job]):
         texts = [text for job in jobs for text in job.texts]
         self.observe(len(texts))
+        with self.changed:
+            self.in_progress[worker] = jobs
+            if all(job.result.cancelled() for job in jobs):
+                return
         try:
             records = worker.translate(jobs[0].pair, texts, jobs[0].settings)
         except Exception as error:
-            if len(jobs) == 1:
-                jobs[0].result.set_exception(error)
-            else:  # one bad request must not fail the others
-                for job in jobs:
-                    self._do(worker, [job])
-            return
-        remaining = iter(records)
-        for job in jobs:
-            job.result.set_result([next(remaining) for _ in job.texts])
+            self._fail(worker, jobs, error)
+        else:
+            remaining = iter(records)
+            for job in jobs:
+                set_result(job.result, [next(remaining) for _ in job.texts])
+        finally:
+            with self.changed:
+                self.in_progress.pop(worker, None)
+
+    def _fail(self, worker: Worker, jobs: list[Job], error: Exception):
+        jobs = [job for job in jobs if not job.result.cancelled()]
+        if len(jobs) == 1 and not isinstance(error, Stopped):
+            set_result(jobs[0].result, error)
+        else:  # one bad request must not fail the others
+            for job in jobs:
+                self._do(worker, [job])
+
+
+def set_result(result: Future[Translations], answer: Translations | BaseException):
+    """Sets the translations or the error of a future, unless its client has left."""
+    try:
+        if isinstance(answer, BaseException):
+            result.set_exception(answer)
+        else:
+            result.set_result(answer)
+    except InvalidStateError:
+        pass

@@ -4,15 +4,18 @@ import hashlib
 import hmac
 import json
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import HTTPException, Request
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 
 MAX_ALTERNATIVES = 9
+MAX_FIELDS = 1000  # in a form
 JSON = "application/json"
-FORMS = "application/x-www-form-urlencoded", "multipart/form-data"
+FORMS = URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 
 def check_unicode(text: str) -> str:
@@ -38,6 +41,10 @@ class TranslateRequest(Keyed):
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Number of further translations.")
 
+    @property
+    def texts(self) -> list[str]:
+        return [self.q] if isinstance(self.q, str) else self.q
+
 
 class DetectRequest(Keyed):
     q: Text = Field(description="A text.")
@@ -51,29 +58,71 @@ class FileRequest(Keyed):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def read_fields(request: Request) -> tuple[dict[str, Any], FormData | None]:
-    """Returns the fields of a request's URL and body, and its form, which holds files.
+async def read_fields(request: Request) -> tuple[dict[str, Any], UploadFile | None]:
+    """Returns the fields of a request's URL and body, without those that are null, and its file.
 
     Raises:
-        HTTPException: the body is neither JSON nor a form.
+        HTTPException: the body is neither JSON nor a form, or is not UTF-8.
     """
-    fields: dict[str, Any] = dict(request.query_params)
+    fields = dict(url_fields(request))
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in FORMS:
-        form = await request.form(max_fields=1000)
-        texts = [value for name, value in form.multi_items() if name == "q"]
-        fields |= {name: value for name, value in form.items() if isinstance(value, str)}
-        return fields | ({"q": texts} if len(texts) > 1 else {}), form
-    body = await request.body()
+    if kind not in FORMS:
+        fields |= json_fields(await request.body())
+        return {name: value for name, value in fields.items() if value is not None}, None
+    items: list[tuple[str, Any]]
+    items = (await multipart_form(request)).multi_items() if kind == MULTIPART else pairs(await request.body())
+    texts = [value for name, value in items if name == "q" and isinstance(value, str)]
+    fields |= {name: value for name, value in items if isinstance(value, str)}
+    file = next((value for name, value in items if name == "file" and isinstance(value, UploadFile)), None)
+    return fields | ({"q": texts} if len(texts) > 1 else {}), file
+
+
+def url_fields(request: Request) -> list[tuple[str, str]]:
+    """Returns the fields of a request's URL."""
+    return pairs(request.scope["query_string"])
+
+
+def pairs(form: bytes) -> list[tuple[str, str]]:
+    """Parses a form as UTF-8, whether it is percent-encoded or not: starlette would take raw bytes for Latin-1."""
+    try:
+        return parse_qsl(form.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, "The form is not UTF-8.") from error
+    except ValueError as error:
+        raise HTTPException(400, f"The form has more than {MAX_FIELDS} fields.") from error
+
+
+class StrictMultiPartParser(MultiPartParser):
+    """Rejects texts that are not UTF-8: starlette would take them for Latin-1."""
+
+    def on_part_end(self):
+        if self._current_part.file is None:
+            try:
+                self._current_part.data.decode()
+            except UnicodeDecodeError as error:
+                raise MultiPartException("The form is not UTF-8.") from error
+        super().on_part_end()
+
+
+async def multipart_form(request: Request) -> FormData:
+    """Parses a form that can hold files."""
+    try:
+        return await StrictMultiPartParser(request.headers, request.stream(), max_fields=MAX_FIELDS).parse()
+    except MultiPartException as error:
+        raise HTTPException(400, error.message) from error
+
+
+def json_fields(body: bytes) -> dict[str, Any]:
+    """Parses a JSON object; an empty body has no fields."""
     if not body.strip():
-        return fields, None
+        return {}
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "The request body is neither JSON nor a form.") from error
     if not isinstance(content, dict):
         raise HTTPException(400, "The request body is not a JSON object.")
-    return fields | content, None
+    return content
 
 
 def validate(model: type[Model], fields: dict[str, Any]) -> Model:

@@ -1,21 +1,90 @@
 """Runs the application on a socket until the process gets a signal to stop."""
 
+import asyncio
+import logging
 import signal
 import socket
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-SHUTDOWN_SECONDS = 60
+# `docker stop` kills after 10 seconds. The processes need up to 3 seconds more to end.
+SHUTDOWN_SECONDS = 6
+HEADER_SECONDS = 20.0
+MAX_CONNECTIONS = 500  # below 1,024 open files, a usual limit of the operating system
+MAX_HEADER_BYTES = 65_536
 
 
-def serve(app: FastAPI, listener: socket.socket):
-    """Serves until SIGTERM or Ctrl-C; then finishes the pending requests, accepts no more, and exits with status 0."""
+class Protocol(H11Protocol):
+    """HTTP with limits for headers: h11 limits their size, this class the time until they are complete."""
+
+    header_seconds = HEADER_SECONDS
+    header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any):
+        super().connection_made(transport)
+        self._watch_headers()
+
+    def data_received(self, data: bytes):
+        super().data_received(data)
+        self._watch_headers()
+
+    def connection_lost(self, exc: Exception | None):
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def shutdown(self):
+        """Closes the connection when its request is answered, or now if the request has not arrived yet."""
+        if self.cycle is not None and self.cycle.more_body:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def _watch_headers(self):
+        """Starts the time of a request, or ends it when its headers are complete."""
+        is_waiting = self.cycle is None or self.cycle.response_complete
+        if not is_waiting:
+            self._stop_timer()
+        elif self.header_timer is None:
+            self.header_timer = self.loop.call_later(self.header_seconds, self.transport.close)
+
+    def _stop_timer(self):
+        if self.header_timer is not None:
+            self.header_timer.cancel()
+            self.header_timer = None
+
+
+def serve(app: FastAPI, listener: socket.socket, max_connections: int = MAX_CONNECTIONS, log_requests: bool = False):
+    """Serves until SIGTERM or Ctrl-C; then finishes the pending requests, accepts no more, and exits with status 0.
+
+    Requests that take longer than SHUTDOWN_SECONDS to finish are dropped.
+    """
+    if log_requests:
+        show_requests()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, end)  # uvicorn replaces these handlers, and calls them when it has finished
-    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        limit_concurrency=max_connections,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        log_level="warning",
+        server_header=False,
+    )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def show_requests():
+    """Writes a line for each request to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("vaswani.requests")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def end(number: int, frame: object):

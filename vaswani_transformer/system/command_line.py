@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from importlib.machinery import ModuleSpec
 from itertools import chain
 from typing import Any, get_type_hints
 
@@ -39,6 +40,15 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     except SystemExit as end:
         if end.code:
             raise
+
+
+def describe_program(spec: ModuleSpec, doc: str) -> dict[str, str]:
+    """Returns the name and the description of a module's parser, for argparse.
+
+    `training.average` of a clone is `vaswani_transformer.training.average` of a wheel: `doc` is changed accordingly.
+    """
+    package = spec.name.rpartition(".")[0]
+    return {"prog": f"python -m {spec.name}", "description": re.sub(r"(?<=python -m )training\b", package, doc)}
 
 
 def add_lazy_command(app: typer.Typer, name: str, help: str, load: Callable[[], typer.Typer]):

@@ -1,7 +1,8 @@
-"""Keeps freed memory in the process, or returns it to the operating system."""
+"""Keeps freed memory in the process, returns it to the operating system, or limits it."""
 
 import ctypes
 from collections.abc import Callable
+from pathlib import Path
 
 
 def _c_function(name: str) -> Callable[..., int]:
@@ -30,3 +31,18 @@ def return_unused_memory():
     each step, until memory is full.
     """
     _c_function("malloc_trim")(0)
+
+
+def limit_memory(more_bytes: int):
+    """Limits this process to so many bytes of memory more than it has now; beyond them, Python raises MemoryError.
+
+    Does nothing where the operating system has no such limit, as on Windows and macOS.
+    """
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return
+    limit = pages * resource.getpagesize() + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,5 +1,6 @@
-"""A pool of processes that each load something large, such as a model, and run tasks with it."""
+"""Processes: a pool that loads something large, such as a model, and runs tasks; and one that exchanges messages."""
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from .memory import return_unused_memory
@@ -47,11 +49,6 @@ class ProcessPool:
         """
         return self.executor.submit(_run_task, self.load, self.arguments, task, arguments)
 
-    def restart(self):
-        """Replaces the processes after one was killed."""
-        self.executor.shutdown(wait=False)
-        self._start()
-
     def close(self):
         """Waits for all tasks, and ends the processes."""
         self.executor.shutdown()
@@ -61,6 +58,73 @@ class ProcessPool:
         self.executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - set(self.earlier_children):
             process.kill()
+
+
+class ProcessEnded(RuntimeError):
+    """A process was killed, or ended by itself."""
+
+
+class Companion:
+    """A process that exchanges messages with this one. It ends when this process ends, even if it is killed.
+
+    Unlike a task of a pool, its work can be interrupted by a message, and it can ask questions.
+
+    Args:
+        main: Called in the process with its end of the connection and `arguments`.
+    """
+
+    def __init__(self, main: Callable[..., object], *arguments: Any):
+        self.main, self.arguments, self.sending = main, arguments, threading.Lock()
+        self._start()
+        atexit.register(self.kill)  # before multiprocessing waits for its processes
+
+    def _start(self):
+        context = multiprocessing.get_context("spawn")
+        self.connection, other_end = context.Pipe()
+        self.process = context.Process(target=_run_companion, args=(other_end, self.main, self.arguments))
+        self.process.start()
+        other_end.close()  # now the connection ends with the process
+
+    def send(self, message: Any):
+        """Sends a message; any thread may call it.
+
+        Raises:
+            ProcessEnded: the process does not run any more.
+        """
+        try:
+            with self.sending:
+                self.connection.send(message)
+        except OSError as error:
+            raise ProcessEnded(f"Process {self.process.pid} has ended.") from error
+
+    def receive(self, seconds: float | None = None) -> Any:
+        """Returns the next message.
+
+        Raises:
+            ProcessEnded: the process does not run any more.
+            TimeoutError: there was none within so many seconds.
+        """
+        try:
+            if self.connection.poll(seconds):
+                return self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise ProcessEnded(f"Process {self.process.pid} has ended.") from error
+        raise TimeoutError
+
+    def restart(self):
+        """Replaces the process by a new one."""
+        self._end()
+        self._start()
+
+    def kill(self):
+        """Ends the process immediately."""
+        atexit.unregister(self.kill)
+        self._end()
+
+    def _end(self):
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
 
 
 @contextmanager
@@ -114,6 +178,14 @@ def _end_with_parent():
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
+
+
+def _run_companion(connection: Connection, main: Callable[..., object], arguments: tuple):
+    _initialise()
+    try:
+        main(connection, *arguments)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the parent process has ended or closed the connection
 
 
 def _run_task(load: Callable[..., Any], load_arguments: tuple, task: Callable[..., Any], arguments: tuple) -> Any:

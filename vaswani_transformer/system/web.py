@@ -1,5 +1,6 @@
 """Shared parts of the servers: the socket that they listen on, and checks of the Host header."""
 
+import errno
 import ipaddress
 import socket
 from urllib.parse import urlsplit
@@ -14,13 +15,29 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another --port.") from error
+        is_address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        option = "--host, an address of this computer" if is_address else "--port"
+        raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another {option}.") from error
 
 
 def address(host: str, listener: socket.socket) -> str:
     """Returns the URL to open in a browser on this computer."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def split_origin(url: str) -> tuple[str, str]:
+    """Splits "https://example.org/translate/" into its origin and its path, "https://example.org" and "/translate".
+
+    Raises:
+        ValueError: it is not an http or https URL, or has more than a host, a port and a path.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ValueError(f"Not a website's address: {url}. Write it as https://translate.example.org")
+    port = f":{parts.port}" if parts.port and parts.port != {"http": 80, "https": 443}[parts.scheme] else ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/")
 
 
 def host_name(header: str) -> str:

@@ -1,6 +1,7 @@
 """Files that were made, or damaged, so that reading them fails: each ends in one clear error, and soon."""
 
 import os
+import pickle
 import random
 import shutil
 import zipfile
@@ -54,6 +55,14 @@ def test_a_dictionary_that_is_a_device_is_not_read(tmp_path):
         fairseq.convert(tmp_path)
     with pytest.raises(FileNotFoundError, match="No checkpoint"):
         checkpoint_in(tmp_path, "dict*.txt")
+
+
+@pytest.mark.parametrize("name", ["a", "a.npy"])
+def test_a_pickle_in_an_npz_is_no_array(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
+        archive.writestr(name, pickle.dumps({"a": 1}))
+    with pytest.raises(ConversionError, match="a is not an array"):
+        read_npz(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize("name", ["model.npz", "model.pt"])

@@ -63,6 +63,7 @@ def quiet(request):
         hub = request.getfixturevalue("hub")
         hub.log.clear()
         hub.faults.clear()
+        hub.later_faults.clear()
         hub.upload_mode = "lfs"
 
 
@@ -115,7 +116,7 @@ def on_hub(hub, repo: str, branch: str = "main") -> dict[str, bytes]:
 def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, push, copy, mode):
     hub.upload_mode, repo = mode, f"ada/{mode}"
     hub.objects.clear()
-    status, said = client(PUBLISH, "publish", copy, repo)
+    status, said = client(PUBLISH, "publish", copy, repo, "--stage", f"{mode}-staged")
     assert (status, hub.log) == (0, []), "a dry run sends nothing"
     assert "model.safetensors" in said and "LFS" in said and "nothing was uploaded" in said
     status, said = push(copy, repo)
@@ -136,6 +137,14 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     assert on_hub(hub, repo)["README.md"].endswith(b"\nMore.\n")
     assert len(hub.repos[repo]["commits"]) == 3
     assert len(hub.asked("PUT")) == (mode == "lfs")
+
+
+def test_without_a_folder_to_stage_in_nothing_stays(client, copy, push):
+    before = sorted(client.home.iterdir())
+    assert client(PUBLISH, "publish", copy, "ada/nothing")[0] == 0
+    assert push(copy, "ada/nothing", token="")[0] == 1
+    assert push(copy, "ada/nothing", "--stage", "nothing-staged", token="")[0] == 1
+    assert sorted(path for path in client.home.iterdir() if path not in before) == []
 
 
 def test_private_branch_and_pull_request(hub, push, copy):
@@ -197,6 +206,31 @@ def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_ne
     assert push(folder, "ada/cut")[0] == 0
     assert on_hub(hub, "ada/cut").keys() > {"README.md", "model.safetensors"}
     assert len(hub.asked("PUT")) == 2, "what had arrived is not sent again"
+
+
+@pytest.mark.parametrize(
+    "options, further, words",
+    [
+        ([], [], ["ada/lost has a new commit, ", "Rerun the command"]),
+        ([], [("GET /api/models/ada/lost", 503)], ["ada/lost may have changed"]),
+        (["--create-pr"], [], ["ada/lost may have a new pull request"]),
+    ],
+    ids=["asked again", "no answer", "a pull request"],
+)
+def test_a_commit_whose_answer_is_lost_is_not_called_a_failure_without_effect(
+    hub, push, copy, options, further, words, request
+):
+    if "ada/lost" not in hub.repos:
+        assert push(copy, "ada/lost")[0] == 0
+    card = (copy / "README.md").read_text(encoding="utf-8")
+    (copy / "README.md").write_text(f"{card}\n{request.node.name}\n", encoding="utf-8")
+    commits = len(hub.repos["ada/lost"]["commits"])
+    hub.faults.append(("POST .*/commit/", "lost"))
+    hub.later_faults += further
+    status, said = push(copy, "ada/lost", *options)
+    assert len(hub.repos["ada/lost"]["commits"]) == commits + 1, "the commit is there"
+    assert status == 1 and "is unchanged" not in said, said
+    assert all(word in said.splitlines()[-1] for word in words), said
 
 
 def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_path):

@@ -13,6 +13,7 @@ from huggingface_hub._eval_results import parse_eval_result_entries
 
 from conversion.files.folders import check_new
 from conversion.hub import publish
+from conversion.hub.staging import check_card
 from conversion.options import ConversionError
 from vaswani_transformer import catalogue, checkpoint_path
 from vaswani_transformer.cards import HUB_ID
@@ -153,6 +154,75 @@ def test_links_of_the_cache_are_followed(copy, tmp_path):
     assert not staged.is_symlink() and staged.read_bytes() == (blobs / "weights").read_bytes()
 
 
+def test_a_token_is_not_sent(copy, tmp_path):
+    settings = json.loads((copy / "generation_config.json").read_text(encoding="utf-8"))
+    settings["note"] = "hf_" + "aB3" * 11
+    (copy / "generation_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(ConversionError, match="generation_config.json contains a token of the Hub"):
+        publish.stage(copy, "ada/copy", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# Models that were trained -------------------------------------------------------------------------------------------
+
+
+RECIPE = {
+    "name": "mine", "source_language": "en", "target_language": "de", "licence": "mit", "notice": "",
+    "data": {"train": [{"path": f"{HOME}/data/train.tsv"}]}, "initial": f"{HOME}/start",
+}  # fmt: skip
+TRAINING = {"recipe": RECIPE, "steps": 12, "hours": 0.5, "device": "a CPU", "validation": {f"{HOME}/v.tsv": 1.25}}
+GAINS = {"held out": {"sacreBLEU": {"before": 1.0, "after": 21.5, "p": 0.1, "signature": "nrefs:1|bs:1000"}}}
+FINE_TUNING = {
+    "options": {"memory": f"{HOME}/memory.tmx"}, "checkpoint": "mini-en-de", "trained_weights": 7, "minutes": 1.5,
+    "pairs": {"training": 90, "held_out": 10}, "gains": GAINS,
+}  # fmt: skip
+TRAINER = {"global_step": 40, "epoch": 2.0, "log_history": [{"loss": 3.0}, {"eval_loss": 2.5, "eval_runtime": 9.0}]}
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        ({"training.json": TRAINING}, ["with `vaswani train`", "| steps | 12 |", "train.tsv", "license: mit", "1.25"]),
+        (
+            {"fine_tuning.json": FINE_TUNING},
+            ["fine-tuned from mini-en-de", "memory.tmx", "21.5", "nrefs:1", "license: unknown"],
+        ),
+        (
+            {"trainer_state.json": TRAINER, "training_args.bin": None, "optimizer.pt": None},
+            ["transformers' Trainer", "| steps | 40 |", "loss | 2.5", "license: unknown"],
+        ),
+        ({"training_args.bin": None}, ["trained with transformers", "The training is not recorded"]),
+    ],
+    ids=["train", "finetune", "Trainer", "Trainer without its state"],
+)
+def test_a_trained_model_gets_a_card_from_its_record(copy, tmp_path, files, words):
+    for name in ("README.md", "conversion.json"):
+        (copy / name).unlink()
+    for name, content in files.items():
+        (copy / name).write_text("a pickle" if content is None else json.dumps(content), encoding="utf-8")
+    notes = publish.stage(copy, "ada/mine", tmp_path / "out")
+    staged = contents(tmp_path / "out")
+    card = staged["README.md"].decode()
+    assert all(word in card for word in words), card
+    assert check_card(card) == notes[: len(check_card(card))]
+    assert 'pipeline("translation", model="ada/mine", trust_remote_code=True)' in card
+    assert "eval_runtime" not in card and "runtime" not in card
+    assert not any(b"ada lovelace" in content for content in staged.values())
+    assert not {"training_args.bin", "optimizer.pt", "fine_tuning.json"} & staged.keys()
+
+
+def test_languages_and_licence_can_be_given(copy, tmp_path):
+    publish.stage(copy, "ada/copy", tmp_path / "a", ["en", "de"], "mit")
+    card = (tmp_path / "a" / "README.md").read_text(encoding="utf-8")
+    assert check_card(card) == [] and "license: mit" in card and "- en\n- de\n" in card
+    for name in ("README.md", "conversion.json"):
+        (copy / name).unlink()
+    (copy / "training.json").write_text(json.dumps(TRAINING), encoding="utf-8")
+    publish.stage(copy, "ada/copy", tmp_path / "b", ["cs", "sk"], "cc0-1.0")
+    card = (tmp_path / "b" / "README.md").read_text(encoding="utf-8")
+    assert check_card(card) == [] and "license: cc0-1.0" in card and "| languages | cs → sk |" in card
+
+
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
@@ -183,7 +253,7 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
         ("config.json", '{"model_type": "vaswani", "d_model": -1}', "config.json: "),
         ("model.safetensors", "gone", "model.safetensors is damaged"),
         ("README.md", b"\xff", "README.md is not UTF-8 text"),
-        ("training_args.bin", "x", "training_args.bin: pickles"),
+        ("model.pt", "x", "model.pt: pickles"),
         (
             "README.md",
             "# No metadata\n",

@@ -44,7 +44,12 @@ def test_dictionaries_may_name_words_twice(tmp_path):
     tokenizer = segmentation.words(known).tokenizer
     assert tokenizer("the a@@ other madeupword0000").input_ids == [6, 5, 3, 8, 2]
     assert len(tokenizer) == 9
-    for content, message in (("the 9\nthe\n", "line 2 is not a token"), ("the 9\n", "does not match the model")):
+    for content, message in (
+        ("the 9\nthe\n", "line 2 is not a token"),
+        ("the 9\n", "does not match the model"),
+        ("the 9\nthe 3\n", "line 2 repeats 'the'"),
+        ("the 9\n<unk> 3\n", "line 2 repeats '<unk>'"),
+    ):
         path.write_text(content)
         with pytest.raises(ConversionError, match=message):
             read_dictionary(path, 6)

@@ -71,6 +71,13 @@ def test_pipeline_and_command_line_tokenize_and_put_together(moses_folder, fairs
     assert result.stdout.splitlines() == expected
 
 
+def test_a_lone_surrogate_is_refused(fairseq_moses):
+    for texts in ("ab\ud800", ["a", "ab\ud800"]):
+        with pytest.raises(ValueError, match=r"Invalid Unicode \(a lone surrogate\) at position 2 of a text"):
+            fairseq_moses.tokenizer(texts)
+    assert fairseq_moses.tokenizer("ab").input_ids
+
+
 def test_padding_truncation_and_pairs(fairseq_moses):
     tokenizer = fairseq_moses.tokenizer
     batch = tokenizer(MOSES_TEXTS, padding=True, truncation=True, max_length=6, return_tensors="pt")

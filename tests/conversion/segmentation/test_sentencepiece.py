@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from segmentation_texts import AWKWARD, CODES, FILES, LINES, all_pieces, piece_ids, vocabulary
 from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 from conversion import segmentation
@@ -119,3 +120,31 @@ def test_what_is_no_model_is_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ConversionError, match="is not a SentencePiece model"):
             segmentation.sentencepiece(path, vocabulary(["a"]))
+
+
+# Special tokens spelled out, and added tokens -------------------------------------------------------------------------
+
+SPELLED = [
+    "<mark></s>", "<mark><unk>", "<mark></s><mark>", "the</s>", "</s>the<pad>", "<mark>s", "<mark>§§", "the<0x41>the",
+    "</s> <unk> <s>", "<s></s>", "§</s>§ <pad>§", "<ctl> <mark><ctl>", "<s><pad><unk></s>", "<mark>on<mark>",
+]  # fmt: skip
+
+
+def test_a_special_token_spelled_out_is_text_whatever_surrounds_it(both_spm):
+    processor, known, tokenizer = both_spm
+    for text in SPELLED:
+        pieces = processor.encode(text, out_type=str)
+        assert tokenizer(text).input_ids == piece_ids(pieces, known), (text, pieces)
+
+
+@pytest.mark.parametrize("text", ["(<ph>)", "a<ph>b", "<ph>a", "A <ph>, b"])
+def test_no_space_is_written_after_an_added_token(spm, text):
+    path, processor = spm
+    spec = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    if spec.trainer_spec.treat_whitespace_as_suffix:
+        pytest.skip("the prefix follows the text")
+    tokenizer = segmentation.sentencepiece(path, vocabulary(sorted(all_pieces(processor)))).tokenizer
+    tokenizer.add_tokens([AddedToken("<ph>", normalized=False)])
+    tokens = tokenizer.tokenize(text)
+    after = "".join(tokens[tokens.index("<ph>") + 1 :])
+    assert len(after) == len(text.partition("<ph>")[2])  # unknown characters included

@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 import torch
 from hub_server import Hub
-from huggingface_hub import snapshot_download
+from huggingface_hub import ModelCard, snapshot_download
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, MarianMTModel, MarianTokenizer
 
 from conversion import __main__
@@ -20,7 +20,10 @@ from conversion.parity.recorded import compare_searches
 from conversion.parity.scores import Parity
 from conversion.runtimes import marian as to_marian
 from conversion.toolkits import hf_marian as from_hf_marian
+from vaswani_transformer import catalogue
 from vaswani_transformer.learn_bpe import learn_tokenizer
+from vaswani_transformer.loading import load_model
+from vaswani_transformer.model.texts_vaswani import TrainingTexts
 
 
 SIZES = dict(
@@ -301,7 +304,7 @@ def test_a_tokenizer_in_part_or_of_another_model_is_refused(repository, tmp_path
     with pytest.raises(FileNotFoundError, match="missing in .*: target.spm"):
         from_hf_marian.convert(tmp_path)
     (tmp_path / "target.spm").write_bytes((repository / "target.spm").read_bytes())
-    with pytest.raises(ConversionError, match="does not match the model, which has 30 ids"):
+    with pytest.raises(ConversionError, match="which has ids 0 to 29. Tokens with other ids: "):
         from_hf_marian.convert(tmp_path)
     (tmp_path / "target.spm").write_bytes(b"damaged")
     with pytest.raises(ConversionError, match="Cannot read the tokenizer in"):
@@ -463,3 +466,34 @@ def test_settings_of_search_in_old_files_are_all_read(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text()) | {"num_beams": 4, "forced_bos_token_id": 7}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert from_hf_marian.convert(tmp_path).generation.forced_bos_token_id == 7
+
+
+@pytest.mark.parametrize(
+    "name, card, expected",
+    [
+        ("opus-mt-en-de", "", ("en", "de")),
+        ("opus-mt-tc-big-en-fr", "---\nlanguage: [fr, en]\n---\n", ("en", "fr")),
+        ("model", "---\nlanguage:\n- en\n- de\nlicense: mit\n---\n", ("en", "de")),
+        ("opus-mt-en-ROMANCE", "---\nlanguage: [en, fr, it]\n---\n", None),
+        ("model", "---\nlanguage: en\n---\n", None),
+        ("model", "", None),
+    ],
+)
+def test_the_languages_are_those_of_the_name_or_the_card(tmp_path, name, card, expected):
+    """Also where the folder has no tokenizer, which may record them. `serve` and the pipeline read about.json."""
+    (tmp_path / name).mkdir()
+    marian(tmp_path / name)
+    (tmp_path / name / "README.md").write_text(card)
+    __main__.main(["hf-marian", str(tmp_path / name), str(tmp_path / "out")])
+    about = catalogue.read_about(tmp_path / "out")
+    assert (about and (about.source_language, about.target_language)) == expected
+    metadata = ModelCard.load(tmp_path / "out" / "README.md").data
+    assert (metadata.get("language") and tuple(metadata.get("language"))) == expected
+    if expected:
+        assert TrainingTexts.from_model(load_model(tmp_path / "out")).source_language == expected[0]
+        assert about.licence == ("mit" if "mit" in card else "") and about.parameters > 0
+
+
+def test_only_single_languages_are_recorded():
+    assert hf_folder.languages("en", "de") == {"source_language": "en", "target_language": "de"}
+    assert hf_folder.languages("mul", "de") == {"target_language": "de"}

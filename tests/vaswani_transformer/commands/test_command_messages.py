@@ -1,7 +1,10 @@
 """What a user reads who gives something wrong: before any model is loaded, in plain words, without a traceback."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import httpx
 import huggingface_hub
@@ -142,3 +145,95 @@ def test_without_an_answer_of_the_hub_a_downloaded_model_is_used(monkeypatch, ca
 def test_an_included_name_that_is_close_is_offered(shipped):
     with pytest.raises(ValueError, match="Did you mean 'tiny-en-de'"):
         catalogue.checkpoint_path("tiny-en-d")
+
+
+# Exit status and help ------------------------------------------------------------------------------------------------
+
+
+VERBS = {
+    "translate": ["Hello!", "--checkpoint", "./absent"],
+    "corpus": ["{file}", "--output", "out", "--checkpoint", "./absent"],
+    "checkpoints": None,
+    "info": ["./absent"],
+    "serve": ["--checkpoint", "./absent"],
+    "explore": ["--checkpoint", "./absent"],
+    "attention": ["Hello!", "--checkpoint", "./absent", "--output", "out.svg"],
+    "train": ["absent.yaml", "--output", "out"],
+    "finetune": ["{file}", "--output", "out", "--checkpoint", "./absent"],
+    "evaluate": ["./absent", "--source", "{file}", "--reference", "{file}"],
+    "convert": ["fairseq", "absent.pt", "out"],
+    "publish": ["./absent", "ada/tiny"],
+}
+
+
+def test_every_verb_has_an_example_of_a_failure():
+    assert VERBS.keys() == {command.name or command.callback.__name__ for command in commands.app.registered_commands}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_wrong_command_line_ends_with_status_2(verb):
+    result = CliRunner().invoke(commands.app, [verb, "--no-such-option"])
+    assert result.exit_code == 2 and "No such option" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["translate", "--input", "absent.txt"],
+        ["translate", "--glossary", "absent.tsv", "Hello!"],
+        ["corpus", "absent.txt", "--output", "out"],
+        ["finetune", "absent.tsv", "--output", "out"],
+        ["evaluate", "mini-en-de", "--tsv", "absent.tsv"],
+        ["evaluate", "mini-en-de", "--source", "absent.en", "--reference", "absent.de"],
+        ["train", "mini-en-de", "--data", "absent", "--output", "out"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_does_not_exist_is_a_wrong_command_line(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(commands.app, arguments)
+    assert result.exit_code == 2 and "does not exist" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", [verb for verb, arguments in VERBS.items() if arguments])
+def test_a_failure_ends_with_status_1_and_leaves_nothing(tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.tsv").write_text("Hello!\tHallo!\nGood morning.\tGuten Morgen.\n", encoding="utf-8")
+    arguments = [argument.format(file="file.tsv") for argument in VERBS[verb]]
+    result = CliRunner().invoke(commands.app, [verb, *arguments])
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit) and "error: " in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file.tsv"]
+
+
+# Packages that no base dependency brings.
+OPTIONAL = (
+    "accelerate datasets faker matplotlib pyarrow sacrebleu sacremoses scipy zstandard schedulefree peft fastapi "
+)
+OPTIONAL += "uvicorn ray docx bs4 lxml translate ruamel onnx onnxruntime ctranslate2 sentencepiece google_crc32c"
+WITHOUT = f"""
+import sys
+from vaswani_transformer import commands
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OPTIONAL.split()!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+for verb in sys.argv[1:]:
+    try:
+        commands.app([verb, "--help"], prog_name="vaswani")
+    except SystemExit as end:
+        assert not end.code, verb
+"""
+
+
+def test_help_works_without_any_extra_and_names_no_module_of_a_clone():
+    command = [sys.executable, "-c", WITHOUT, *VERBS]
+    environment = {**os.environ, "COLUMNS": "200"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("Usage: vaswani") == len(VERBS)
+    assert "python -m" not in result.stdout

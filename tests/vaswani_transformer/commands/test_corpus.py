@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -80,21 +82,96 @@ def test_another_corpus_is_not_mixed_in(file, tmp_path):
     for lines, asked in ((6, {"checkpoint": "a"}), (5, {"checkpoint": "b"})):
         with pytest.raises(ValueError, match="holds another corpus or other settings"):
             Corpus(tmp_path / "out", [file], lines, asked)
-    with open(file, "a") as more:
-        more.write("one line more\n")
-    with pytest.raises(ValueError, match=r"\(bytes\)"):
+    with pytest.raises(ValueError, match="Different now: checkpoint, num_beams[.]"):
+        Corpus(tmp_path / "out", [file], 5, {"checkpoint": "b", "num_beams": 2})
+    file.write_bytes(file.read_bytes()[::-1])
+    with pytest.raises(ValueError, match="Different now: texts[.]"):
         Corpus(tmp_path / "out", [file], 5, {"checkpoint": "a"})
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_refused(tmp_path, kind):
+    path = Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(path := tmp_path / "pipe")
+    with pytest.raises(ValueError, match=f"{path} is not a regular file"):
+        Corpus(tmp_path / "out", [path], 5, {})
+
+
+def test_a_checkpoint_that_was_trained_again_is_another_one(tmp_path):
+    first = corpus.checkpoint_version(str(tiny_checkpoint()))
+    copy = Path(shutil.copytree(tiny_checkpoint(), tmp_path / Path(tiny_checkpoint()).name))
+    assert corpus.checkpoint_version(str(copy)) == first, "wherever it is"
+    (copy / "README.md").write_text("A card.")
+    assert corpus.checkpoint_version(str(copy)) == first
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    assert corpus.checkpoint_version(str(copy)) != first
+
+
+def test_a_checkpoint_of_the_hub_is_known_by_its_commit(monkeypatch):
+    calls = []
+    snapshot = "/cache/models--a--b/snapshots/0123abc/config.json"
+    monkeypatch.setattr("vaswani_transformer.hub.check_on_hub", calls.append)
+    monkeypatch.setattr(
+        "huggingface_hub.hf_hub_download", lambda *name, revision: calls.append((*name, revision)) or snapshot
+    )
+    assert corpus.checkpoint_version("a/b@main") == "a/b@0123abc"
+    assert calls == ["a/b@main", ("a/b", "config.json", "main")]
+
+
+LISTENERS = """
+    import glob, os, re
+    from vaswani_transformer.commands.corpus import keep_ray_local
+    keep_ray_local()
+    import ray
+    ray.init("local", num_cpus=1, log_to_driver=False)
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+    rows = [row.split() for name in ("tcp", "tcp6") for row in open(f"/proc/net/{name}").read().splitlines()[1:]]
+    listening = {row[9]: row[1].partition(":")[0] for row in rows if row[3] == "0A"}
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            inode = re.match(r"socket:.(\\d+)|", os.readlink(path))[1]
+            environment = open(f"/proc/{path.split('/')[2]}/environ", "rb").read()
+            if inode in listening and b"TEST_OF_LISTENERS=yes" in environment:
+                print("listens", listening[inode])
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.slow
+def test_ray_listens_on_this_machine_only():
+    pytest.importorskip("ray")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    program = [sys.executable, "-c", textwrap.dedent(LISTENERS)]
+    done = subprocess.run(
+        program, env=environment | {"TEST_OF_LISTENERS": "yes"}, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.returncode == 0, done.stderr
+    addresses = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("listens")}
+    assert addresses and addresses <= {"0100007F", "0000000000000000FFFF00000100007F"}
+
+
+def test_a_cluster_keeps_rays_own_addresses(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"RAY_ADDRESS": "10.0.0.1:6379"})
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    corpus.keep_ray_local()
+    assert os.environ == {"RAY_ADDRESS": "10.0.0.1:6379"}
+    monkeypatch.delitem(os.environ, "RAY_ADDRESS")
+    corpus.keep_ray_local()
+    assert os.environ == {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("absent", None, "absent"), ("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
+    [("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
 )
 def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
     pytest.importorskip("ray")
     path = tmp_path / name
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     monkeypatch.setattr(corpus, "translate", None)  # nothing is begun
     with pytest.raises(SystemExit, match="1"):
         commands.app(["corpus", str(path), "--output", str(tmp_path / "out")])

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from vaswani_transformer import commands
 from vaswani_transformer.commands import programs
+from vaswani_transformer.system import extras
 from vaswani_transformer.system.command_line import make_app
 
 
@@ -56,7 +57,7 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, tmp_
     result = CliRunner().invoke(commands.app, [verb])
     assert result.exit_code == 1
     assert f"pip install -e '.[{extra}]' in the folder of the clone" in result.stderr
-    monkeypatch.setattr(programs, "PACKAGE", tmp_path / "vaswani_transformer")
+    monkeypatch.setattr(extras, "PACKAGE", tmp_path / "vaswani_transformer")
     [line] = CliRunner().invoke(commands.app, [verb]).stderr.splitlines()
     expected = f"vaswani {verb} needs accelerate, which is not installed: pip install 'vaswani-transformer[{extra}]'"
     assert line == f"error: {expected}"

@@ -55,6 +55,13 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(vaswani, folder):
     assert result.exit_code == 1 and f"Cannot listen on 127.0.0.1, port {port}" in result.stderr
 
 
+@pytest.mark.parametrize("host", ["300.1.1.1", "203.0.113.7"])
+def test_an_address_of_another_computer_is_not_blamed_on_the_port(vaswani, folder, host):
+    result = vaswani("serve", "--checkpoint", str(folder), "--host", host)
+    assert result.exit_code == 1 and f"Cannot listen on {host}" in result.stderr
+    assert "Choose another --host" in result.stderr and "--port" not in result.stderr
+
+
 def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):
     monkeypatch.setitem(sys.modules, "vaswani_transformer.serving.app", None)
     monkeypatch.setitem(sys.modules, "py3langid", None)

@@ -104,6 +104,16 @@ def test_arriving_lines_waits_only_for_what_is_not_there():
 # Options -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options, retries", [((), True), (("--n-best", "2"), False), (("--no-split",), False)])
+def test_a_suspicious_line_is_retried_unless_the_models_own_output_is_wanted(
+    translate, loaded, monkeypatch, options, retries
+):
+    calls, generate = [], loaded.model.generate
+    monkeypatch.setattr(loaded.model, "generate", lambda **inputs: calls.append(inputs) or generate(**inputs))
+    assert translate(*options, "In 1985 and 1986 zzz.").exit_code == 0
+    assert (len(calls) > 1) == retries
+
+
 def test_n_best_and_scores(translate, loaded):
     arguments = dict(num_return_sequences=3, return_scores=True)
     [first, second] = loaded([SOURCES[0], SOURCES[1]], **arguments)

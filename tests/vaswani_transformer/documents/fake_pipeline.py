@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from vaswani_transformer.documents import DocumentTranslator, Options, translate_content
-from vaswani_transformer.model.checks_vaswani import KEPT_ITEM
+from vaswani_transformer.model.items_vaswani import KEPT_ITEM
 from vaswani_transformer.model.sentences_vaswani import LINE_END
 from vaswani_transformer.model.spans_vaswani import words
 

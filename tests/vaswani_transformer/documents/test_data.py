@@ -234,7 +234,7 @@ def test_a_translation_is_quoted_where_yaml_would_misread_it():
 
 def test_half_a_surrogate_pair_is_an_error():
     for suffix in (".json", ".yaml"):
-        with pytest.raises(DocumentError, match=r"key|text at a has half a surrogate pair|Not valid YAML"):
+        with pytest.raises(DocumentError, match=r"Half a character|Not valid YAML"):
             unchanged(suffix, r'{"a": "Open the window \ud83d"}')
 
 

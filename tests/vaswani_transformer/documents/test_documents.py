@@ -157,7 +157,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatc
     for name in list(sys.modules):
         if module and name.startswith(f"vaswani_transformer.documents.{module}"):
             monkeypatch.delitem(sys.modules, name)
-    message = rf'^{suffix} files need the `documents` extra \({library}.* is missing\): pip install "vaswani-tr'
+    message = rf"^The format {suffix} needs {library}.*, which is not installed: pip install .*documents"
     with pytest.raises(DocumentError, match=message):
         unchanged(suffix, EXAMPLES[suffix])
 
@@ -183,3 +183,21 @@ def test_a_damaged_file_gives_an_error_or_a_document(suffix, number):
             assert isinstance(translate_content(bytes(damaged), f"a{suffix}", reversing()), bytes)
         except DocumentError as error:
             assert str(error).startswith(f"a{suffix}")
+
+
+@pytest.mark.parametrize(
+    "suffix, content",
+    [
+        (".json", b'["\\ud800"]'),
+        (".json", b'{"a": "Two \\udc00 dogs"}'),
+        (".yaml", b'- "\\ud800"\n'),
+        (
+            ".po",
+            b'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-7\\n"\n\nmsgid "+2AA- dogs"\nmsgstr ""\n',
+        ),
+    ],
+)
+def test_half_a_character_is_an_error(suffix, content):
+    """JSON can contain the halves of a surrogate pair alone; no other format and no model can."""
+    with pytest.raises(DocumentError, match=f"^a{suffix}: "):
+        translate_content(content, f"a{suffix}", identity())

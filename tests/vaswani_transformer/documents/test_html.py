@@ -202,6 +202,8 @@ def test_a_line_end_in_a_text_is_a_space():
         ),
         ("<p>one <kbd>x</kbd> <a title='a > b'>two</a>", "<p>ONE <kbd>x</kbd> <a title='A > B'>TWO</a>"),
         ("<title>a <b> c</title>", "<title>A &lt;B&gt; C</title>"),
+        ("<p>\n  one\n</p>\n", "<p>\n  ONE\n</p>\n"),
+        ("one\n<p> two <b>x </b>\n", "ONE\n<p> TWO <b>X </b>\n"),
     ],
 )
 def test_markup_stays_to_the_letter_where_words_change(text, expected):

@@ -162,6 +162,8 @@ def test_hard_line_breaks_stay():
     text = "one two\\\nthree four\n"
     assert unchanged(".md", text) == text
     assert reversed_words(".md", text) == "two one\\\nfour three\n"
+    text = f"Straße\\\n{'ß ' * 60}two  \nthree\n"  # longer in capitals
+    assert shouted(".md", text) == f"STRASSE\\\n{'SS ' * 60}TWO  \nTHREE\n"
 
 
 def test_only_line_ends_end_lines():

@@ -1,6 +1,8 @@
 """Word documents: formats follow their words, and all other parts and elements stay."""
 
 import io
+import random
+import struct
 import zipfile
 
 import pytest
@@ -217,9 +219,19 @@ def test_characters_that_xml_forbids_are_left_out():
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.documents.word.MAX_BYTES", 1000)
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_UNPACKED_BYTES", 1000)
     with pytest.raises(DocumentError, match="a.docx: The file unpacks to .* bytes; the limit is 1,000."):
         translate_content(docx(), "a.docx", reversing())
+
+
+def test_a_part_that_unpacks_to_many_times_its_size_is_refused(monkeypatch):
+    bomb = paragraph_of("<w:r/>" * 300_000)
+    with pytest.raises(DocumentError, match="a.docx: word/document.xml in the file unpacks to more than 200 times"):
+        translate_content(bomb, "a.docx", reversing())
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_RATIO", 10**9)
+    monkeypatch.setattr("vaswani_transformer.documents.limits.MAX_TAGS", 300_000)
+    with pytest.raises(DocumentError, match="a.docx: The file has more than 300,000 XML tags, which is the limit."):
+        translate_content(bomb, "a.docx", reversing())
 
 
 def test_another_kind_of_zip_is_refused():
@@ -228,3 +240,105 @@ def test_another_kind_of_zip_is_refused():
         archive.writestr("a.txt", "hello")
     with pytest.raises(DocumentError, match=r"a.docx: Not a Word document \(.docx\), or the file is damaged"):
         translate_content(file.getvalue(), "a.docx", reversing())
+
+
+# Comments, entities and damage ---------------------------------------------------------------------------------------
+
+
+COMMENT, INSTRUCTION = "<!-- a comment -->", "<?pi an instruction?>"
+
+
+@pytest.mark.parametrize("mark", [COMMENT, INSTRUCTION])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("{mark}", run("Two dogs run.")),
+        (run("Two dogs"), "{mark}", run(" run.")),
+        ("<w:r>{mark}<w:t>Two dogs run.</w:t></w:r>",),
+        ("<w:r><w:t>Two {mark}dogs run.</w:t></w:r>",),
+        ("<w:hyperlink>{mark}" + run("Two dogs run.") + "</w:hyperlink>",),
+    ],
+    ids=["before", "between runs", "in a run", "in a text", "in a link"],
+)
+def test_comments_and_instructions_are_not_text(mark, parts):
+    content = paragraph_of(*(part.format(mark=mark) for part in parts))
+    assert opened(content).paragraphs[0]._p.xpath("//comment() | //processing-instruction()")
+    translator = reversing()
+    [paragraph, *_] = opened(translate_content(content, "a.docx", translator)).paragraphs
+    assert translator.pipeline.seen == ["Two dogs run."]
+    assert paragraph.text.split() == [".", "run", "dogs", "Two"]
+
+
+def with_part(content: bytes, name: str, change) -> bytes:
+    """Returns an archive with another content of a part."""
+    output = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in archive.namelist():
+            part = archive.read(entry)
+            new.writestr(entry, change(part) if entry == name else part)
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("place", ["<w:t>Two &x; dogs</w:t>", "<w:t>Two</w:t>&x;"])
+def test_entities_are_refused(place):
+    """Their words would be lost. Word documents may not have them."""
+
+    def change(part: bytes) -> bytes:
+        part = part.replace(b"<w:document", b'<!DOCTYPE w:document [<!ENTITY x "brown">]><w:document', 1)
+        return part.replace(b"<w:t>Two</w:t>", place.encode())
+
+    content = with_part(paragraph_of("<w:r><w:t>Two</w:t></w:r>"), "word/document.xml", change)
+    with pytest.raises(DocumentError, match=r"a.docx: The document has XML entities"):
+        translate_content(content, "a.docx", identity())
+
+
+def damage(content: bytes, rng: random.Random) -> bytes:
+    damaged = bytearray(content)
+    for _ in range(rng.randrange(1, 5)):
+        start = rng.randrange(len(damaged))
+        if rng.randrange(4):
+            damaged[start] = rng.randrange(256)
+        else:
+            del damaged[start : start + rng.randrange(1, 9)]
+    return bytes(damaged)
+
+
+def outcome(content: bytes) -> str:
+    """Translates what may be damaged, which gives a document or the one error that documents have."""
+    try:
+        opened(translate_content(content, "a.docx", reversing()))
+    except DocumentError as error:
+        assert str(error).startswith("a.docx: ")
+        return "refused"
+    return "translated"
+
+
+def test_a_damaged_archive_gives_an_error_or_a_document():
+    content, rng = docx(), random.Random(2017)
+    outcomes = [outcome(damage(content, rng)) for _ in range(250)]
+    assert outcomes.count("refused") > 50
+
+
+@pytest.mark.parametrize(
+    "name", ["word/document.xml", "word/_rels/document.xml.rels", "_rels/.rels", "[Content_Types].xml"]
+)
+def test_a_damaged_part_gives_an_error_or_a_document(name):
+    content, rng = docx(), random.Random(name)
+    outcomes = [outcome(with_part(content, name, lambda part: damage(part, rng))) for _ in range(60)]
+    assert "refused" in outcomes
+
+
+@pytest.mark.parametrize(
+    "offset, value", [(4, 990), (6, 1), (8, 97), (10, 0xFFFF)], ids=["version", "flags", "kind", "time"]
+)
+def test_archives_that_need_other_programs(offset, value):
+    """Such as a newer version of the format, encryption or another compression."""
+    damaged = bytearray(docx())
+    position = 0
+    while (position := damaged.find(b"PK\x01\x02", position)) >= 0:
+        struct.pack_into("<H", damaged, position + offset + 2, value)
+        position += 4
+    position = -1
+    while (position := damaged.find(b"PK\x03\x04", position + 1)) >= 0:
+        struct.pack_into("<H", damaged, position + offset, value)
+    assert outcome(bytes(damaged)) == ("translated" if offset == 10 else "refused")

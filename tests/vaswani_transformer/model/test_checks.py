@@ -4,9 +4,8 @@ import pytest
 
 from vaswani_transformer.model.checks_vaswani import (
     count_repetitions,
+    differing_numbers,
     find_problems,
-    kept_items,
-    missing_numbers,
     required_forms,
 )
 
@@ -32,6 +31,8 @@ from vaswani_transformer.model.checks_vaswani import (
 )
 def test_good_translations_have_no_problems(source, translation):
     assert find_problems(source, translation) == []
+    is_french = any(word in translation for word in ("Une ", " personnes "))
+    assert find_problems(source, translation, ("en", "fr" if is_french else "de")) == []
 
 
 @pytest.mark.parametrize(
@@ -44,10 +45,10 @@ def test_good_translations_have_no_problems(source, translation):
         ("I am tired of it.", "Ich bin es es es es leid.", "repeats"),
         ("I am tired of it all the time.", "Ich bin es leid, " * 4, "repeats"),
         ("It is a question of law.", "Es ist eine Rechtsrechtsrechtsrechtsfrage.", "repeats"),
-        ("In 1985 it was.", "Es war 1958.", "numbers differ: 1985, 1958"),
-        ("I have 17 cats.", "Ich habe Katzen.", "numbers differ: 17"),
-        ("I have cats.", "Ich habe 17 Katzen.", "numbers differ: 17"),
-        ("I have 3 cats.", "Ich habe 8 Katzen.", "numbers differ: 3"),
+        ("In 1985 it was.", "Es war 1958.", "1985 is missing from the translation; 1958 is not in the source"),
+        ("I have 17 cats.", "Ich habe Katzen.", "17 is missing from the translation"),
+        ("I have cats.", "Ich habe 17 Katzen.", "17 is not in the source"),
+        ("I have 3 cats.", "Ich habe 8 Katzen.", "3 is missing from the translation; 8 is not in the source"),
         ("Write to me@x.org.", "Schreib an mich@x.org.", "me@x.org is missing"),
         ("{a} and {a} and %s", "{a} und %s", "{a} is missing"),
         ("Click <b>here</b>.", "Klicken Sie <b>hier.", "</b> is missing"),
@@ -71,30 +72,142 @@ def test_problems_are_described(source, translation, problem):
     assert problem in "; ".join(find_problems(source, translation))
 
 
-def test_items_to_keep():
-    text = (
-        "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
-        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
-        "1.234.567 ☀️🎉 ssh://g@h:22/r.git mailto:a@b.de :attribute 3:30 so: yes [DATE] [1] [FAQ](x) 0x80070057 "
-        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1"
-    )
-    assert kept_items(text) == [
-        "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
-        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
-        "ssh://g@h:22/r.git", "mailto:a@b.de", ":attribute", "[DATE]", "[", "](x)", "0x80070057",
-        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    "languages, source, translation",
+    [
+        ("en de", "It costs $1,234.56.", "Es kostet 1.234,56 $."),
+        ("en fr", "It costs $1,234.56.", "Cela coûte 1\u202f234,56 $."),
+        ("en fr", "It costs $1,234.56.", "Cela coûte 1 234,56 dollars."),
+        ("en de", "It costs 1,234.56 francs.", "Es kostet 1’234,56 Franken."),
+        ("en de", "See you at 9:30 p.m.", "Bis 21:30 Uhr."),
+        ("en de", "See you at 9:30 p.m.", "Bis halb zehn abends."),
+        ("en fr", "See you at 9:30 p.m.", "À 21 h 30."),
+        ("fr de", "À neuf heures et demie.", "Um halb zehn."),
+        ("en de", "It is half past nine.", "Es ist halb zehn."),
+        ("en fr", "It is a quarter to ten.", "Il est dix heures moins le quart."),
+        ("de en", "Um Viertel nach acht.", "At a quarter past eight."),
+        ("de en", "Freitag um 10 Uhr.", "Friday at 10 a.m."),
+        ("de en", "Freitag um 22 Uhr.", "Friday at 10 p.m."),
+        ("en de", "Open from 2 to 5 p.m.", "Geöffnet von 14 bis 17 Uhr."),
+        ("en de", "From five to ten people.", "Fünf bis zehn Leute."),
+        ("en fr", "It starts at 12 p.m.", "Cela commence à midi."),
+        ("en de", "The 1st of 3.", "Der 1. von drei."),
+        ("en fr", "The 1st of the 19th century.", "Le 1er du XIXe siècle."),
+        ("en de", "The first and the twenty-fifth.", "Der erste und der fünfundzwanzigste."),
+        ("en de", "On 14 March 2025.", "Am 14. März 2025."),
+        ("en fr", "On March 14, 2025.", "Le 14 mars 2025."),
+        ("en de", "On 3/14/2025.", "Am 14.3.2025."),
+        ("en fr", "On 3/14/2025.", "Le 14 mars 2025."),
+        ("en de", "In the 1980s.", "In den 80er Jahren."),
+        ("en de", "Add 120 g, 2 kg, 5 GB and 3 L.", "Nimm 120 G, 2 Kg, 5GB und 3 l."),
+        ("en fr", "Add 2 kg and 5 GB.", "Ajoutez deux kilogrammes et 5 Go."),
+        ("en fr", "20 % of 5 €.", "20 pour cent de 5 euros."),
+        ("en de", "20 % of £5.", "20 Prozent von 5 Pfund."),
+        ("en de", "Call 0171-555 0199.", "Ruf (0171) 5550199 an."),
+        ("en de", "Version 2.14.1, [15,21] and [1].", "Version 2.14.1, [15,21] und [1]."),
+        ("en de", "3.5 million people.", "3,5 Millionen Menschen."),
+        ("en fr", "3.5 million people.", "3\u00a0500\u00a0000 personnes."),
+        ("en de", "Eleven of 11 workers.", "11 von elf Arbeitern."),
+        ("en fr", "Seventy-one and ninety-nine.", "Soixante et onze et quatre-vingt-dix-neuf."),
+        ("en de", "Two hundred and thirty-five thousand.", "Zweihundertfünfunddreißigtausend."),
+        ("de en", "Hundert oder tausend.", "A hundred or a thousand."),
+        ("fr en", "Un vélo neuf, pour une heure.", "A new bicycle, for an hour."),
+        ("en de", "Both, twice.", "Zwei, zweimal."),
+        ("en de", "Two dogs.", "Beide Hunde."),
+        ("de en", "Lass es nicht außer Acht; es ist erst am Montag.", "Do not ignore it; it is not until Monday."),
+    ],
+)
+def test_numbers_of_good_translations_are_equal(languages, source, translation):
+    assert find_problems(source, translation, tuple(languages.split())) == []
+
+
+@pytest.mark.parametrize(
+    "languages, source, translation, missing, extra",
+    [
+        ("en de", "It costs $1,234.56.", "Es kostet $1.234.56.", ["1,234.56"], ["1.234.56"]),
+        ("en de", "It costs 1,234 euros.", "Es kostet 1,2 Euro.", ["1,234"], ["1,2"]),
+        ("en fr", "It costs $1,250.50.", "Cela coûte 150,250.50 $.", ["1,250.50"], ["150,250.50"]),
+        ("en de", "The fee of 250 euros is due at 5 p.m.", "Die 520 Euro sind um 17 Uhr fällig.", ["250"], ["520"]),
+        ("en fr", "14 March 2025, 9:30 a.m.", "2025 mars, 9h30", ["14"], []),
+        ("en de", "It is half past nine.", "Es ist halb acht.", ["half past nine"], []),
+        ("en de", "It is half past nine.", "Es ist halb neun.", ["half past nine"], []),
+        ("de en", "Freitag um 10 Uhr.", "Friday at 10 p.m.", ["10 Uhr"], ["10 p.m."]),
+        ("fr en", "À 10 heures.", "At 10 p.m.", ["10 heures"], ["10 p.m."]),
+        ("en de", "On 3/14/2025.", "Am 15.3.2025.", ["3/14/2025"], ["15.3.2025"]),
+        ("en de", "Call 0171-555 0199.", "Ruf 0171-555 019 an.", ["0171-555 0199"], ["0171-555 019"]),
+        ("en de", "Version 2.14.1.", "Version 2.14.2.", ["2.14.1"], ["2.14.2"]),
+        ("en de", "The set [15,21].", "Die Menge [15.21].", ["[15,21]"], []),
+        ("en fr", "Eleven workers left.", "Les élévateurs sont partis.", ["Eleven"], []),
+        ("de en", "Es waren tausend.", "There were.", ["tausend"], []),
+        ("en de", "3.5 million people.", "3,5 Milliarden Menschen.", ["3.5 million"], ["3,5 Milliarden"]),
+        ("en de", "I have 3 cats.", "Ich habe Katzen.", ["3"], []),
+    ],
+)
+def test_numbers_of_bad_translations_differ(languages, source, translation, missing, extra):
+    differing = differing_numbers(source, translation, tuple(languages.split()))
+    assert [[number.text for number in numbers] for numbers in differing] == [missing, extra]
+
+
+@pytest.mark.parametrize(
+    "languages, source, translation, missing",
+    [
+        ("en de", "Add 200 g flour.", "200 Gour hinzufügen.", "200 g"),
+        ("fr en", "200 g de farine.", "200 flour g.", "200 g"),
+        ("en de", "It costs $200.", "Es kostet 200 €.", "$"),
+        ("en de", "A 5-km run.", "Ein Lauf von 5 m.", "5-km"),
+    ],
+)
+def test_units_must_remain(languages, source, translation, missing):
+    assert find_problems(source, translation, tuple(languages.split())) == [
+        f"{missing} is missing from the translation"
+    ]
+
+
+@pytest.mark.parametrize(
+    "languages, source, translation, missing",
+    [
+        ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
+        ("de en", "Familie Schröder fährt in die Berge.", "The family goes to the mountains.", ["Schröder"]),
+        ("de en", "Herr Dr. Obermüller ist da.", "He is here.", ["Obermüller"]),
+        ("en fr", "Ask Mrs Ada Byron.", "Demandez à Ada.", ["Byron"]),
+        ("en de", "Lena Brandvold scored twice.", "Lena traf zweimal.", ["Brandvold"]),
+        ("en fr", "She met Özdemir.", "Elle l'a rencontré.", ["Özdemir"]),
+        ("fr en", "M. Dupont est parti.", "He has left.", ["Dupont"]),
+        (" ", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
+        ("en de", "On Friday the French President saw Vienna.", "Am Freitag sah der Präsident Wien.", []),
+        ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag, Lisas Mutter!", []),
+        ("en fr", "Mr Schröder is in Zürich.", "M. Schroeder est à Zurich.", []),
+        ("de en", "Ich weiß, dass Tom Hilfe braucht.", "I know that Tom needs help.", []),
+        ("fr en", "La taille M Chemise.", "The size of the shirt.", []),
+    ],
+)
+def test_names_must_remain(languages, source, translation, missing):
+    pair = tuple(languages.split()) or (None, None)
+    assert find_problems(source, translation, pair) == [f"{name} is missing from the translation" for name in missing]
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
-    assert missing_numbers("It costs 1,234.50 or 77.", "Es kostet 77.") == ["1,234.50"]
+    missing, extra = differing_numbers("It costs 1,234.50 or 77.", "Es kostet 77.")
+    assert ([number.text for number in missing], extra) == (["1,234.50"], [])
 
 
 def test_a_better_translation_must_contain_missing_numbers_and_what_was_there():
     source = "Add 1.5 kg of {x} and 200 ml at www.a.org/b by 17:30, 12 times <b>or</b> 9."
     translation = "1,5 Kilo {x} und 200 ml bei www.a.org/b um 17:30, 12 Mal <b>oder</b> 8."
-    assert required_forms(source, translation) == [("9",), ("www.a.org/b",), ("200 ml", "200 ml"), ("17:30",), ("12",)]
-    assert required_forms("It is 1.5 kg.", "Es sind 1.5 Stück.") == [("1.5 kg", "1,5 kg")]
+    required = [("9",), ("www.a.org/b",), ("200 ml",), ("17:30",), ("12",)]
+    assert required_forms(source, translation) == required
+    assert required_forms(source, translation, ("en", "de")) == required
+    assert required_forms("It is 1.5 kg.", "Es sind 1.5 Stück.", ("en", "de")) == [("1.5 kg", "1,5 kg")]
+
+
+def test_a_better_translation_writes_numbers_as_its_language_does():
+    assert required_forms("eleven of 1,234.50", "von", ("en", "de")) == [
+        ("elf", "11"),
+        ("1.234,50", "1 234,50", "1234,50"),
+    ]
+    assert required_forms("Freitag um 10 Uhr.", "Friday.", ("de", "en")) == [("10 a.m.",)]
+    assert required_forms("at 9:30 p.m.", "à", ("en", "fr")) == [("21 h 30",)]
+    assert required_forms("half past nine", "halb acht", ("en", "de")) == []  # in the morning or in the evening
 
 
 def test_repetition_is_counted():

@@ -7,7 +7,13 @@ import torch
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.confidence_vaswani import Calibration, confidences, mean_confidence, word_features
+from vaswani_transformer.model.confidence_vaswani import (
+    Calibration,
+    confidences,
+    least_certain_word,
+    mean_confidence,
+    word_features,
+)
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -71,10 +77,26 @@ def test_sentences_below_the_minimum_are_among_the_warnings(translate):
     assert record["warnings"] == [f'"{odd}": confidence {unknown:.2f}']
 
 
+def test_a_word_below_its_minimum_is_named(translate):
+    [record] = translate(f"12. {SOURCES[0]} Dogs watch the bicycle.", return_confidence=True)
+    text = record["translation_text"]
+    words = [(text[a:b], value) for (a, b), value in record["word_confidences"] if text[a].isalnum()]
+    word, lowest = min(words, key=lambda item: item[1])
+    assert record["lowest_word_confidence"] == lowest < record["confidence"]
+    [warned] = translate("Dogs watch the bicycle.", min_word_confidence=lowest + 0.01)
+    assert warned["warnings"] == [f'"{word}" has confidence {lowest:.2f}']
+    assert "warnings" not in translate("Dogs watch the bicycle.", min_word_confidence=lowest - 0.01)[0]
+
+
+def test_punctuation_is_not_the_least_certain_word():
+    assert least_certain_word("Ja .", [((0, 2), 0.5), ((3, 4), 0.1)]) == ((0, 2), 0.5)
+    assert least_certain_word(".", [((0, 1), 0.1)])[1] == 1.0
+
+
 @pytest.mark.parametrize("entry", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
 def test_a_checkpoint_without_calibration_is_refused(translate, entry):
     translate.model.generation_config.confidence = entry
-    with pytest.raises(ValueError, match=r"no usable `confidence`.*training\.release confidence"):
+    with pytest.raises(ValueError, match="is not calibrated.*Release a checkpoint"):
         translate(SOURCES[0], return_confidence=True)
-    with pytest.raises(ValueError, match="no usable"):
+    with pytest.raises(ValueError, match="is not calibrated"):
         Calibration.from_model(translate.model)

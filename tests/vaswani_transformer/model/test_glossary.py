@@ -1,10 +1,14 @@
 """Glossaries: which words they match, their file format, and their effect in the pipeline."""
 
+import logging
+import math
+
 import pytest
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.glossary_vaswani import Glossary, spellings
+from vaswani_transformer.model import lemmas_vaswani, pipeline_translation, texts_vaswani
+from vaswani_transformer.model.glossary_vaswani import Glossary, are_kept, spellings
 from vaswani_transformer.model.spans_vaswani import Replaced
 
 
@@ -34,7 +38,91 @@ def test_terms_are_whole_words(text, terms_in_text):
 
 def test_a_term_without_a_translation_stays_unchanged():
     [use] = Glossary({"bank": []}).uses("The Bank.")
-    assert use == ((4, 8), ("Bank",))
+    assert use == ((4, 8), ("Bank",), "bank")
+
+
+@pytest.mark.parametrize(
+    "language, terms, text, in_text",
+    [
+        ("en", ["valve"], "Valves, VALVES and a valve", ["Valves", "VALVES", "valve"]),
+        ("en", ["policy", "child"], "policies, police, children", ["policies", "children"]),
+        ("en", ["datasheet"], "datasheets", ["datasheets"]),
+        ("en", ["bank", "order", "import"], "banking, ordered, important, orders", ["orders"]),
+        ("en", ["bearing"], "It bears two bearings.", ["bearings"]),
+        ("en", ["Apple", "PLC"], "apple, apples, Apples, Apple", ["Apple"]),
+        ("en", ["pressure valve", "valve"], "pressure valves; pressure; valves", ["pressure valves", "valves"]),
+        ("en", ["World Bank account"], "World Bank accounts, world bank accounts", ["World Bank accounts"]),
+        ("en", ["C++"], "C++, C++11", ["C++"]),
+        ("de", ["Ventil", "Haus"], "Ventile, Ventils, Häusern", ["Ventile", "Ventils", "Häusern"]),
+        ("de", ["Bericht", "Lager"], "Wir berichten. Die Berichte, die Lage", ["Berichte"]),
+        ("de", ["geschlossener Kreislauf"], "des geschlossenen  Kreislaufs", ["geschlossenen  Kreislaufs"]),
+        ("fr", ["vanne", "journal", "devoir"], "Les vannes, journaux; il doit", ["vannes", "journaux"]),
+        ("fr", ["robinet principal"], "robinets principaux", ["robinets principaux"]),
+        ("xx", ["valve"], "valves, valve", ["valve"]),
+        (None, ["valve"], "valves, valve", ["valve"]),
+    ],
+)
+def test_terms_match_inflected_forms(language, terms, text, in_text):
+    uses = Glossary(dict.fromkeys(terms, "x")).uses(text, language)
+    assert [text[slice(*use.span)] for use in uses] == in_text
+
+
+def test_the_exact_form_wins():
+    glossary = Glossary({"valve": "a", "valves": "b", "Valves": "c"})
+    assert [use.forms for use in glossary.uses("Valves, valves, valve, VALVE", "en")] == [
+        ("c",),
+        ("b",),
+        ("a",),
+        ("a",),
+    ]
+
+
+def test_without_its_library_terms_match_exactly_and_a_message_says_so(monkeypatch, caplog):
+    monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
+    monkeypatch.setattr(lemmas_vaswani.logger, "warning_once", lemmas_vaswani.logger.warning)
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    assert [use.span for use in Glossary({"valve": "x"}).uses("valves, valve", "en")] == [(8, 13)]
+    assert "pip install simplemma" in caplog.text
+
+
+def test_two_uses_of_a_term_need_two_places():
+    uses = Glossary({"bicycle": "Rad", "dog": ["Hund", "Hunde"]}).uses("bicycle, bicycle, dog, dog")
+    assert are_kept(uses, "Rad, Raddampfer, Hunde Hund") == [True, False, True, True]
+    assert are_kept(uses, "RAD, rad, HUND") == [True, False, True, False]
+
+
+def test_the_counts_of_a_glossary_have_all_its_terms(translate):
+    glossary = Glossary({"dogs": ["Katze", "Katzen"], "tree": "Baum", "ACME": []})
+    records = translate(["Two dogs run.", "ACME dogs run. dogs run."], glossary=glossary, return_terms=True)
+    assert records[0]["terms"] == [{"term": "dogs", "translation": "Katze", "is_kept": True}]
+    counts = glossary.counts(records)
+    assert [(count.term, count.translation, count.times_seen) for count in counts] == [
+        ("dogs", "Katze|Katzen", 3),
+        ("tree", "Baum", 0),
+        ("ACME", "ACME", 1),
+    ]
+    assert all(count.times_kept + count.times_missed == count.times_seen for count in counts)
+    [whole] = translate(["Two dogs run."], glossary=glossary, return_terms=True, split_sentences=False)
+    assert whole["terms"] == records[0]["terms"]
+    assert "terms" not in translate(["Two dogs run."], glossary=glossary, return_terms=True, return_tensors=True)[0]
+    assert "terms" not in translate("Two dogs run.", glossary=glossary)[0]
+
+
+def test_a_term_that_a_model_without_the_search_loses_is_a_warning(translate, monkeypatch):
+    monkeypatch.setattr(pipeline_translation, "VaswaniGenerationMixin", type("Other", (), {}))
+    [record] = translate("Two dogs run.", glossary={"dogs": "Quitte"}, return_terms=True)
+    assert "Quitte" not in record["translation_text"]
+    assert record["terms"] == [{"term": "dogs", "translation": "Quitte", "is_kept": False}]
+    assert "Quitte is missing" in record["warnings"]
+
+
+def test_unlikely_words_around_a_term_are_a_warning(translate, monkeypatch):
+    monkeypatch.setattr(texts_vaswani, "MIN_LOG_PROB_AROUND_TERMS", 0.0)
+    [record] = translate("Two dogs run.", glossary={"dogs": "Katze"})
+    assert record["warnings"] == ["the glossary's Katze fits badly here: check this sentence"]
+    assert "warnings" not in translate("Two dogs run.", glossary={"cat": "Katze"})[0]
+    monkeypatch.setattr(texts_vaswani, "MIN_LOG_PROB_AROUND_TERMS", -math.inf)
+    assert "warnings" not in translate("Two dogs run.", glossary={"dogs": "Katze"})[0]
 
 
 def test_forms_begin_sentences_too():

@@ -1,6 +1,5 @@
 """Models in int8: their products, how they load and are saved, and what they translate."""
 
-import copy
 import logging
 import shutil
 from pathlib import Path
@@ -78,8 +77,8 @@ def test_types_and_shapes(with_instructions):
     for dtype in (torch.float32, torch.bfloat16):
         assert layer(torch.randn(2, 3, 8, dtype=dtype)).shape == (2, 3, 5)
         assert layer(torch.randn(2, 8, dtype=dtype)).dtype == dtype
-    scale = layer.weight_scale.clone()
-    assert torch.equal(copy.deepcopy(layer).to(torch.bfloat16).weight_scale, scale), "a cast must not round the scales"
+    with pytest.raises(ValueError, match="cannot be converted"):  # it would round the scales
+        layer.to(torch.bfloat16)
 
 
 # Models ---------------------------------------------------------------------------------------------------------------
@@ -144,6 +143,33 @@ def test_quantising_twice_changes_nothing():
     weight = model.lm_head.weight
     assert quantize(model) is model and model.lm_head.weight is weight
     assert torch.equal(logits(model), once)
+
+
+@pytest.mark.parametrize("fields", [{}, {"share_embeddings": "none"}], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda model: model.to(torch.bfloat16),
+        lambda model: model.to("cpu", torch.float16),
+        lambda model: model.bfloat16(),
+        lambda model: model.double(),
+    ],
+)
+def test_its_dtype_cannot_change(tiny_model, make_batch, fields, convert):
+    model, batch = quantize(tiny_model(**fields)), make_batch(vocab_size=40)
+    expected = model(**batch).logits
+    with pytest.raises(ValueError, match=r"A model in int8 cannot be converted to torch\.\w+\. Call `model.dequantize"):
+        convert(model)
+    torch.testing.assert_close(model.to("cpu", torch.float32)(**batch).logits, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_leaves_its_products_in_int8(with_instructions, tiny_model, make_batch, dtype):
+    model, batch = quantize(tiny_model()), make_batch(vocab_size=40)
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        cast, ids = model(**batch).logits, model.generate(batch["input_ids"], max_new_tokens=3, num_beams=2)
+    assert len(ids) == len(batch["input_ids"])
+    torch.testing.assert_close(cast.float(), model(**batch).logits, rtol=0.05, atol=0.05)
 
 
 def test_trainer_refuses_it():

@@ -111,6 +111,18 @@ def test_tokens_that_do_not_count_have_no_part():
     torch.testing.assert_close(loss, compact)
 
 
+@pytest.mark.parametrize("smoothing_type", ["t2t", "uniform"])
+def test_a_batch_without_labels_has_loss_and_gradients_of_zero(tiny_model, make_batch, smoothing_type):
+    model, batch = tiny_model(label_smoothing_type=smoothing_type), make_batch()
+    for is_training in (True, False):
+        model.train(is_training).zero_grad()
+        for count in (None, 0, torch.tensor(0)):
+            loss = model(**batch, labels=torch.full((3, 6), -100), num_items_in_batch=count).loss
+            loss.backward()
+            assert loss == 0
+        assert all(not p.grad.any() for p in model.parameters() if p.grad is not None)
+
+
 @pytest.mark.parametrize("count", [500, torch.tensor(500)])
 def test_the_sum_is_divided_by_num_items_in_batch(count):
     logits, labels = random_case()

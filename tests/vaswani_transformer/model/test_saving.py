@@ -1,5 +1,6 @@
 """The names in the state dict, the ties between matrices, and what saving and loading keep of both."""
 
+import copy
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel
+from vaswani_transformer.loading import load_model
 
 
 # Names and ties -------------------------------------------------------------------------------------------------------
@@ -205,6 +207,60 @@ def test_untying_copies_the_shared_matrix(tiny_model, make_batch, tmp_path, shar
     untied.save_pretrained(tmp_path / "untied")
     again = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "untied")
     assert_same_parameters(again, untied)
+
+
+def train_separately(model):
+    """As peft's `modules_to_save` does: each of the three is a module of its own."""
+    model.lm_head = copy.deepcopy(model.lm_head)
+    for stack in (model.model.encoder, model.model.decoder):
+        stack.embed_tokens = copy.deepcopy(stack.embed_tokens)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(2)
+        model.model.decoder.embed_tokens.weight.mul_(3)
+
+
+@pytest.mark.parametrize("share", ["all", "target"])
+@pytest.mark.parametrize("field", [dict(tie_word_embeddings=False), dict(share_embeddings="none")], ids=str)
+@pytest.mark.parametrize("separate", [False, True], ids=["still tied", "separate"])
+@pytest.mark.parametrize("sizes", [{}, {"max_shard_size": "4KB"}], ids=["one file", "shards"])
+def test_what_the_configuration_unties_later_is_saved_untied(
+    tiny_model, make_batch, tmp_path, share, field, separate, sizes
+):
+    model, batch = tiny_model(**SHARING[share]), make_batch(vocab_size=40)
+    if separate:
+        train_separately(model)
+    expected = logits_of(model, batch)
+    for name, value in field.items():
+        setattr(model.config, name, value)
+    parameters = [id(parameter) for parameter in model.parameters()]
+    model.save_pretrained(tmp_path, **sizes)
+    assert [id(parameter) for parameter in model.parameters()] == parameters  # an optimizer may hold them
+    saved, info = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    assert saved.config.share_embeddings == "none" and "model.shared.weight" not in saved.state_dict()
+    torch.testing.assert_close(logits_of(saved, batch), expected, rtol=0, atol=0)
+    load_model(tmp_path)
+    _, info = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not info["missing_keys"]
+
+
+def test_a_shared_matrix_may_become_one_of_the_target(tiny_model, make_batch, tmp_path):
+    model, batch = tiny_model(), make_batch(vocab_size=40)
+    expected = logits_of(model, batch)
+    model.config.share_embeddings = "target"
+    model.save_pretrained(tmp_path)
+    torch.testing.assert_close(logits_of(load_model(tmp_path), batch), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("first, second", [({}, {"max_shard_size": "4KB"}), ({"max_shard_size": "4KB"}, {})])
+def test_a_folder_keeps_only_the_weights_of_the_last_save(tiny_model, make_batch, tmp_path, first, second):
+    old, new, batch = tiny_model(), tiny_model(), make_batch(vocab_size=40)
+    with torch.no_grad():
+        new.model.shared.weight.mul_(2)
+    old.save_pretrained(tmp_path, **first)
+    new.save_pretrained(tmp_path, **second)
+    for load in (AutoModelForSeq2SeqLM.from_pretrained, load_model):
+        torch.testing.assert_close(logits_of(load(tmp_path), batch), logits_of(new, batch), rtol=0, atol=0)
 
 
 def test_another_vocabulary_size_needs_no_second_field(tiny_model, tmp_path):

@@ -100,7 +100,7 @@ def test_is_saved_and_loaded(tmp_path, vocab_size):
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path):
-    with pytest.raises(ValueError, match=f"has no {FILE}. Make one with `python -m training.release shortlist`"):
+    with pytest.raises(ValueError, match=f"has no {FILE}. The training guide describes how to make one"):
         Shortlist.from_pretrained(tmp_path)
     save_file({"tokens": torch.zeros(3, 1, dtype=torch.int32)}, tmp_path / FILE)
     with pytest.raises(ValueError, match="is damaged"):

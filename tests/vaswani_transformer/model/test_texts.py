@@ -6,10 +6,12 @@ import random
 import re
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
-from vaswani_transformer.model.texts_vaswani import LongTexts, TextSettings, TrainingTexts
+from vaswani_transformer.model.texts_vaswani import LongTexts, TextSettings, TrainingTexts, remove_broken
 
 
 SOURCES, TARGETS = list(PAIRS), list(PAIRS.values())
@@ -182,7 +184,10 @@ def test_the_same_input_is_not_translated_again(translate):
 def test_a_warning_quotes_its_sentence_if_there_are_several(translate):
     fake = Fake({"It was 1985.": ["Es war."], "Hello there.": ["Hallo."]})
     [[record]] = long_texts(translate, fake).translate(["Hello there. It was 1985."])
-    assert record == {"translation_text": "Hallo. Es war.", "warnings": ['"It was 1985.": numbers differ: 1985']}
+    assert record == {
+        "translation_text": "Hallo. Es war.",
+        "warnings": ['"It was 1985.": 1985 is missing from the translation'],
+    }
 
 
 @pytest.mark.parametrize("settings", [{"max_new_tokens": 3}, {"do_sample": True}, {"num_return_sequences": 4}])
@@ -191,10 +196,56 @@ def test_several_translations_samples_and_limits_are_not_retried_by_default(tran
     monkeypatch.setattr(translate.model, "generate", lambda **inputs: calls.append(inputs) or generate(**inputs))
     [record, *_] = translate("In 1985 and 1986 zzz.", **settings)
     assert len(calls) == 1 and record["warnings"]
-    for plain in ({}, {"num_return_sequences": 4, "tries_again": True}):
+    # The command passes the number of translations and limits that the user did not set.
+    for plain in (
+        {},
+        {"num_return_sequences": 1, "max_length": None},
+        {"num_return_sequences": 4, "tries_again": True},
+    ):
         calls.clear()
         translate("In 1985 and 1986 zzz.", **plain)
         assert len(calls) > 1
+
+
+# Broken characters ---------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["\ufffd", "\ufffd\ufffd", "Hal", "lo", " ", "❤", "\ufe0f", ".", "12"])).map("".join))
+def test_no_text_has_a_broken_character_that_its_source_does_not_have(translate, answer):
+    """A byte-level tokenizer decodes a part of a character as U+FFFD, and the search may choose such a part."""
+    fake = Fake({"Hello there.": [answer], "HELLO THERE.": [answer], "Hello \ufffd.": ["Hallo \ufffd."]})
+    [[plain], [several], [same]] = long_texts(translate, fake).translate(
+        ["Hello there.", "Hello there. Hello there.", "Hello \ufffd."]
+    )
+    assert "\ufffd" not in plain["translation_text"] + several["translation_text"]
+    assert plain["translation_text"] == answer.replace("\ufffd", "")
+    assert ("\ufffd" in answer) <= any(
+        "broken" in warning or "empty" in warning for warning in plain.get("warnings", ())
+    )
+    assert same == {"translation_text": "Hallo \ufffd."}
+
+
+def test_the_models_own_output_has_no_broken_characters_either(translate, monkeypatch):
+    monkeypatch.setattr(translate, "_decode", lambda *_: "❤kin\ufffd\ufffd")
+    for options in ({"split_sentences": False}, {"truncation": True}, {"num_return_sequences": 2}):
+        [record, *others] = translate("I love you.", **options)
+        assert {"❤kin"} == {x["translation_text"] for x in (record, *others)}
+        assert record["warnings"] == ["a broken character was removed"]
+
+
+def test_spans_follow_when_a_broken_character_is_removed():
+    record = {
+        "translation_text": "❤\ufffd kin\ufffd\ufffd so",
+        "alignments": [((0, 1), (0, 1)), ((0, 1), (1, 2)), ((2, 5), (3, 6)), ((6, 8), (9, 11))],
+        "word_confidences": [((1, 2), 0.1), ((3, 6), 0.2), ((9, 11), 0.3)],
+    }
+    assert remove_broken("I love you", record)
+    assert record == {
+        "translation_text": "❤ kin so",
+        "alignments": [((0, 1), (0, 1)), ((2, 5), (2, 5)), ((6, 8), (6, 8))],
+        "word_confidences": [((2, 5), 0.2), ((6, 8), 0.3)],
+    }
 
 
 # Any input -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tokenizers.models import WordLevel
 from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from vaswani_transformer import VaswaniForConditionalGeneration
+from vaswani_transformer.loading import load_model
 
 
 # Sentences whose lengths differ so much that the mean of means is far from the mean.
@@ -223,6 +224,20 @@ def test_lora_trains_saves_and_merges(tiny_model, tmp_path):
         assert isinstance(merged, VaswaniForConditionalGeneration)
         assert merged.state_dict().keys() == untouched.state_dict().keys()
         torch.testing.assert_close(merged(**batch).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_lora_with_embeddings_of_its_own_merges_saves_and_loads(tiny_model, tmp_path):
+    """What peft advises for new tokens. It unties the configuration of a model that stays as it was built."""
+    lora = adapted(tiny_model(), modules_to_save=["lm_head", "embed_tokens"])
+    with torch.no_grad():
+        for parameter in lora.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    merged = lora.merge_and_unload().eval()
+    merged.save_pretrained(tmp_path)
+    batch = whole_batch(merged)
+    with torch.no_grad():
+        torch.testing.assert_close(load_model(tmp_path)(**batch).logits, merged(**batch).logits, rtol=0, atol=0)
 
 
 def test_lora_with_gradient_checkpointing_and_generation(tiny_model):

@@ -1,5 +1,6 @@
 """A server without a network, whose translators turn words round, and wait when they are told to."""
 
+import sys
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient  # noqa: E402
 
 from vaswani_transformer.serving.app import Settings, create_app  # noqa: E402
+from vaswani_transformer.serving.documents import DocumentProcesses  # noqa: E402
 from vaswani_transformer.serving.languages import Languages  # noqa: E402
 
 
@@ -26,6 +28,7 @@ class Turning:
         self.batches: list[tuple[str, list[str]]] = []  # the target language, and the texts
         self.settings: list[dict] = []
         self.may_go, self.has_begun, self.is_closed = threading.Event(), threading.Event(), False
+        self.stops = 0
         self.may_go.set()
 
     def translate(self, pair, texts, settings):
@@ -42,6 +45,9 @@ class Turning:
         record = {"translation_text": f"{number} {turned}" if number else turned}
         return record | ({"warnings": ["it is odd"]} if "odd" in text else {})
 
+    def stop(self):
+        self.stops += 1
+
     def close(self):
         self.is_closed = True
 
@@ -52,10 +58,34 @@ def worker():
 
 
 @pytest.fixture
-def app_of(worker):
+def light_processes(monkeypatch):
+    """A process that takes itself for the command imports torch only when it has to."""
+    monkeypatch.setattr(sys, "argv", ["vaswani"])
+
+
+class LastingProcesses(DocumentProcesses):
+    """Processes for the documents of all tests."""
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="session")
+def lasting_processes():
+    processes = LastingProcesses()
+    yield processes
+    super(LastingProcesses, processes).close()
+
+
+@pytest.fixture
+def app_of(worker, light_processes, lasting_processes):
     """A server with these settings."""
     configs = {pair: SimpleNamespace(num_beams=4, alignment_head=None) for pair in PAIRS}
-    return lambda **settings: create_app(Languages(configs), [worker], Settings(**settings))
+
+    def app(documents=lasting_processes, **settings):
+        return create_app(Languages(configs), [worker], Settings(**settings), documents)
+
+    return app
 
 
 @pytest.fixture

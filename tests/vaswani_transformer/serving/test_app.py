@@ -1,13 +1,16 @@
 """What the server answers: LibreTranslate's API, and what is refused."""
 
 import json
-import time
+import re
+from urllib.parse import quote, unquote_to_bytes
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer.documents import SUFFIXES
+from vaswani_transformer.serving.queue import Overdue, WorkerLost
+from vaswani_transformer.serving.rates import RateLimit
 
 
 ENGLISH = "The old man reads a long book in the park."
@@ -34,6 +37,42 @@ def test_forms_and_addresses_say_the_same_as_json(client):
     assert client.post("/translate", params=fields).json() == {"translatedText": TURNED}
     assert client.post("/translate", data=fields | {"q": ["a b", "c d"]}).json() == {"translatedText": ["b a", "d c"]}
     assert client.post("/translate", files={"x": b""}, data=fields).json() == {"translatedText": TURNED}
+
+
+URLENCODED = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    "q", ["Das Mädchen ist müde.", "Das+M%C3%A4dchen+ist+m%C3%BCde.", "Das Mädchen+ist m%C3%BCde."]
+)
+def test_forms_are_utf8_percent_encoded_or_not(client, q):
+    body = f"q={q}&source=de&target=en".encode()
+    answer = client.post("/translate", content=body, headers=URLENCODED)
+    assert answer.json() == {"translatedText": "müde. ist Mädchen Das"}
+
+
+@pytest.mark.parametrize("q", [b"M\xe4dchen", b"M%E4dchen", b"\xc3"])
+def test_forms_in_another_encoding_are_refused(client, q):
+    answer = client.post("/translate", content=b"source=de&target=en&q=" + q, headers=URLENCODED)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+    answer = client.post(f"/translate?source=de&target=en&q={quote(unquote_to_bytes(q))}")
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+    lines = [b"--x", b'Content-Disposition: form-data; name="q"', b"", unquote_to_bytes(q), b"--x--", b""]
+    multipart = {"content-type": "multipart/form-data; boundary=x"}
+    answer = client.post("/translate?source=de&target=en", content=b"\r\n".join(lines), headers=multipart)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form is not UTF-8."})
+
+
+def test_a_form_of_too_many_fields_is_refused(client):
+    answer = client.post("/translate", content=b"q=a&" * 1001, headers=URLENCODED)
+    assert (answer.status_code, answer.json()) == (400, {"error": "The form has more than 1000 fields."})
+
+
+def test_null_and_unknown_fields_are_ignored(client):
+    nothing = dict.fromkeys(["api_key", "format", "alternatives", "unknown"])
+    assert translate(client, **nothing, other=[1]) == {"translatedText": TURNED}
+    answer = translate(client, source=None)
+    assert answer["translatedText"] == TURNED and answer["detectedLanguage"]["language"] == "en"
 
 
 def test_several_texts_have_several_answers(client, worker):
@@ -96,7 +135,7 @@ def test_the_search_is_that_of_the_one_who_serves(serving, worker):
 def test_the_languages_are_listed(client):
     assert client.get("/languages").json() == [
         {"code": "en", "name": "English", "targets": ["de", "fr"]},
-        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "de", "name": "German", "targets": ["en", "fr"], "through": {"fr": "en"}},
     ]
 
 
@@ -137,6 +176,110 @@ def test_the_page_and_the_page_of_the_api_load_nothing_from_elsewhere(client):
     assert {"q", "source", "target", "format", "alternatives", "api_key"} == set(
         schema["application/json"]["schema"]["properties"]
     )
+
+
+def test_methods_and_paths_have_libretranslates_statuses(client):
+    for path, methods in {"/translate": ["GET"], "/absent": [], "/health": ["POST"], "/main.js": ["POST"]}.items():
+        for method in ("GET", "POST"):
+            answer = client.request(method, path)
+            expected = 405 if method in methods else 404 if path == "/absent" else answer.status_code
+            assert answer.status_code == expected and (answer.status_code < 400 or list(answer.json()) == ["error"])
+    answer = client.post("/suggest", data={"q": "a", "s": "b", "source": "en", "target": "de"})
+    assert (answer.status_code, answer.json()) == (403, {"error": "Suggestions are disabled on this server."})
+
+
+def test_languages_without_a_model_are_translated_through_english(client, worker):
+    answer = translate(client, q=["a b", "an odd one"], source="de", target="fr", alternatives=1)
+    assert answer["translatedText"] == ["a b", "an odd one"] and answer["alternatives"] == [["1 a b"], ["1 an odd one"]]
+    assert answer["warnings"] == ["it is odd"] * 2  # of both steps
+    assert worker.batches == [("en", ["a b", "an odd one"]), ("fr", ["b a", "one odd an"])]
+    assert [settings.get("num_return_sequences") for settings in worker.settings] == [None, 2]
+    address = send(client, "a.txt", b"a b", source="de", target="fr")["translatedFileUrl"]
+    assert client.get(address).text == "a b"
+
+
+def test_an_error_in_the_first_step_is_the_error(client):
+    assert "secret" not in translate(client, 500, q="break", source="de", target="fr")["error"]
+
+
+def test_lost_and_late_work_has_statuses(client, worker, monkeypatch):
+    for error, status in ((WorkerLost("It was killed."), 503), (Overdue("It took too long."), 504)):
+
+        def fail(*arguments, error=error):
+            raise error
+
+        monkeypatch.setattr(worker, "translate", fail)
+        assert translate(client, status) == {"error": str(error)}
+
+
+def test_the_log_names_no_text(client, caplog):
+    caplog.set_level("INFO", "vaswani.requests")
+    translate(client, q="A secret.", source="en")
+    send(client, "secret.txt", b"secret", source="en")
+    client.get("/secret?q=secret")
+    lines = [record.getMessage() for record in caplog.records if record.name == "vaswani.requests"]
+    assert [re.sub(r"[\d.]+ s", "0 s", line) for line in lines] == [
+        "POST /translate 200 0 s 9 characters",
+        "POST /translate_file 200 0 s 0 characters",
+        "GET other 404 0 s 0 characters",
+    ]
+
+
+def test_one_address_may_send_so_many_requests_in_a_minute(serving):
+    with serving(requests_per_minute=2) as client:
+        translate(client)
+        translate(client)
+        answer = client.post("/translate", json={"q": "a"})
+        assert answer.status_code == 429 and "2 requests a minute" in answer.json()["error"]
+        assert 0 < int(answer.headers["retry-after"]) <= 30
+        assert client.get("/health").status_code == 200
+
+
+def test_permissions_come_back_with_time(monkeypatch):
+    now = 0.0
+    limit = RateLimit(6, lambda: now)
+    assert [limit.seconds_to_wait("a") for _ in range(7)] == [0] * 6 + [10]
+    assert limit.seconds_to_wait("b") == 0
+    now = 5.0
+    assert limit.seconds_to_wait("a") == 5
+    now = 10.0
+    assert [limit.seconds_to_wait("a") for _ in range(2)] == [0, 10]
+    monkeypatch.setattr("vaswani_transformer.serving.rates.MAX_CLIENTS", 2)
+    assert limit.seconds_to_wait("c") == 0 and limit.buckets.keys() == {"a", "c"}
+
+
+def test_links_start_with_the_public_address(serving):
+    fields = {"target": "de", "source": "en"}
+    for origins, host, start in (
+        ((), "127.0.0.1:5000", "http://127.0.0.1:5000/"),
+        (("*",), "127.0.0.1:5000", "http://127.0.0.1:5000/"),
+        (("https://a.example", "https://b.example"), "127.0.0.1:5000", "https://a.example/"),
+        (("https://a.example", "https://b.example"), "b.example", "https://b.example/"),
+        (("https://a.example:8443/some/path/",), "a.example:8443", "https://a.example:8443/some/path/"),
+    ):
+        with serving(origins=origins) as client:
+            files = {"file": ("a.txt", b"a b")}
+            answer = client.post("/translate_file", files=files, data=fields, headers={"host": host})
+            assert answer.json()["translatedFileUrl"].startswith(f"{start}download_file/")
+
+
+def test_a_server_can_have_a_path(serving):
+    fields = {"q": "a b", "source": "en", "target": "de"}
+    with serving(origins=("https://a.example/some/path/",)) as client:
+        for prefix in ("", "/some/path"):  # as proxies remove it, or not
+            headers = {"host": "a.example", "origin": "https://a.example"}
+            answer = client.post(f"{prefix}/translate", json=fields, headers=headers)
+            assert answer.json() == {"translatedText": "b a"}
+            assert "<title>" in client.get(f"{prefix}/").text
+            assert "/some/path/static-offline-docs/" in client.get(f"{prefix}/docs").text
+            assert client.get(f"{prefix}/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+
+
+def test_no_website_may_frame_a_page(client):
+    for path in ("/", "/docs"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    assert "script-src" not in client.get("/").headers["content-security-policy"]
 
 
 # Documents -----------------------------------------------------------------------------------------------------------
@@ -182,6 +325,13 @@ def test_names_of_documents_lead_nowhere_else(client, name):
     assert client.get("/download_file/%2e%2e/passwd").status_code == 404
 
 
+def test_files_in_the_target_language_are_files_too(client):
+    for name in ("a.exe", "a.svg", f"a.{'x' * 300}", "a"):
+        assert "unsupported document format" in send(client, name, b"<svg/>", 400, source="de")["error"]
+    page = client.get(send(client, "a.html", b"<p>a b</p>", source="de")["translatedFileUrl"])
+    assert page.text == "<p>a b</p>" and page.headers["content-type"] == "application/octet-stream"
+
+
 def test_documents_that_cannot_be_translated_are_refused(client, serving):
     assert "unsupported document format" in send(client, "a.exe", b"", 400)["error"]
     assert send(client, "a.json", b"{", 400, source="en")["error"].startswith("a.json: Not valid JSON")
@@ -197,9 +347,10 @@ def test_documents_that_cannot_be_translated_are_refused(client, serving):
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"q": None}, "Invalid request: q: "),
+        ({"q": None}, "Invalid request: missing q parameter"),
+        ({"q": 3}, "Invalid request: q: "),
         ({"target": "es"}, "es is not supported; this server has "),
-        ({"source": "de", "target": "fr"}, "de-fr is not supported; this server translates de-en, en-de, en-fr."),
+        ({"source": "fr", "target": "de"}, "fr-de is not supported; this server translates de-en, en-de, en-fr."),
         ({"format": "pdf"}, "Invalid request: format: "),
         ({"alternatives": -1}, "Invalid request: alternatives: "),
         ({"alternatives": 100}, "Invalid request: alternatives: "),
@@ -217,8 +368,6 @@ def test_bodies_that_are_no_requests_are_refused(client):
         assert answer.status_code == 400 and list(answer.json()) == ["error"], body[:10]
     answer = client.post("/translate", content=b"")
     assert answer.json() == {"error": "Invalid request: missing q parameter"}
-    for path in ("/translate", "/absent"):
-        assert client.get(path).status_code == 404
 
 
 def test_half_a_character_is_refused(client):
@@ -300,11 +449,3 @@ def test_any_fields_have_an_answer_or_an_error_in_a_sentence(client, fields):
 def test_any_text_has_an_answer(client, text, source, kind):
     answer = client.post("/translate", json={"q": text, "source": source, "target": "de", "format": kind})
     assert answer.status_code == 200 or "not supported" in answer.text or "HTML" in answer.text
-
-
-def test_old_downloads_are_thrown_away(client, monkeypatch):
-    address = send(client, "a.txt", b"a b", source="en")["translatedFileUrl"]
-    later = time.time() + 31 * 60
-    monkeypatch.setattr("vaswani_transformer.serving.documents.time.time", lambda: later)
-    send(client, "b.txt", b"a b", source="en")
-    assert client.get(address).status_code == 404

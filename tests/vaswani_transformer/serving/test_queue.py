@@ -5,11 +5,14 @@ import threading
 from concurrent.futures import CancelledError
 
 import pytest
+from fastapi import HTTPException
 from waiting import TIMEOUT, wait_until
 
 from vaswani_transformer.serving import app as app_module
+from vaswani_transformer.serving import pivot
 from vaswani_transformer.serving import queue as queue_module
-from vaswani_transformer.serving.queue import Busy, Queue
+from vaswani_transformer.serving.guard import Guard
+from vaswani_transformer.serving.queue import Busy, Queue, Stopped
 
 
 DE, FR = ("en", "de"), ("en", "fr")
@@ -130,6 +133,65 @@ def test_closing_finishes_what_waits(worker):
         queue.submit(DE, ["a"])
 
 
+def test_a_batch_stops_when_all_its_clients_have_left():
+    batches, may_go, stops = [], threading.Semaphore(0), threading.Semaphore(0)
+
+    class Worker:
+        def translate(self, pair, texts, settings):
+            batches.append(texts)
+            may_go.acquire()
+            if "b" in texts:
+                assert stops.acquire(timeout=TIMEOUT)
+                raise Stopped
+            return [[{"translation_text": text}] for text in texts]
+
+        def stop(self):
+            stops.release()
+
+        def close(self):
+            pass
+
+    queue = Queue([Worker()])
+    first = queue.submit(DE, ["a"])
+    wait_until(lambda: batches)
+    some, others = queue.submit(DE, ["b"]), queue.submit(DE, ["c"])
+    may_go.release()
+    assert texts(first) == ["a"]
+    wait_until(lambda: len(batches) == 2)
+    some.cancel()
+    assert not stops.acquire(blocking=False)  # the other client is waiting
+    others.cancel()
+    may_go.release()
+    last = queue.submit(DE, ["d"])
+    may_go.release()
+    assert texts(last) == ["d"] and batches == [["a"], ["b", "c"], ["d"]]
+    queue.close()
+
+
+def test_closing_does_not_wait_longer_than_it_may(worker):
+    queue = Queue([worker])
+    worker.may_go.clear()
+    queue.submit(DE, ["a b"])
+    queue.close(seconds=0)
+    assert worker.is_closed
+    worker.may_go.set()
+
+
+def test_leaving_stops_the_step_in_progress(queue, worker, held):
+    result = pivot.submit(queue, [("de", "en"), FR], ["a b"], {})
+    worker.may_go.set()
+    assert texts(result) == ["a b"]
+    worker.may_go.clear()
+    worker.has_begun.clear()
+    result = pivot.submit(queue, [("de", "en"), FR], ["a b"], {})
+    assert worker.has_begun.wait(TIMEOUT)
+    result.cancel()
+    assert worker.stops == 1
+    last = queue.submit(DE, ["c d"])
+    worker.may_go.set()
+    assert texts(last) == ["d c"] and worker.batches[-2:] == [("en", ["a b"]), ("de", ["c d"])]
+
+
 # Over HTTP -----------------------------------------------------------------------------------------------------------
 
 
@@ -186,3 +248,23 @@ def test_a_client_that_leaves_frees_its_place(app_of, worker, body, monkeypatch)
 
     asyncio.run(run())
     assert worker.batches == [("de", ["a"]), ("de", ["a"])]
+
+
+def test_a_body_has_a_time_limit():
+    sent = []
+
+    async def app(scope, receive, send):
+        await receive()
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    async def run():
+        guard = Guard(app, "127.0.0.1", (), lambda path: 10, lambda *answer: None, max_body_seconds=0.01)
+        with pytest.raises(HTTPException, match="408: The request took longer than 0.01 seconds to arrive."):
+            await guard(scope_of("/translate", 5), receive, send)
+
+    asyncio.run(run())

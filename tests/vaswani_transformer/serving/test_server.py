@@ -53,7 +53,7 @@ def test_libretranslates_client_is_answered_to_the_end(started):
     workers = [pid for pid in children(process) if "spawn_main" in open(f"/proc/{pid}/cmdline").read()]
     for pid in workers:
         os.kill(pid, signal.SIGKILL)
-    with pytest.raises(HTTPError, match="500"):
+    with pytest.raises(HTTPError, match="503"):
         client.translate("A man is riding a bicycle.", "en", "de")
     assert client.translate("Where is the station?", "en", "de") == "Wo ist der Bahnhof?"
 
@@ -72,4 +72,4 @@ def test_libretranslates_client_is_answered_to_the_end(started):
     asking.join(TIMEOUT)
     assert answers == [" ".join(["Wo ist der Bahnhof?"] * 40)]
     assert process.wait(TIMEOUT) == 0
-    assert process.stderr.read().count("Traceback (most recent call last)") == 2  # the killed worker's, and ours of it
+    assert "Traceback" not in process.stderr.read()

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import wait_until
 
-from vaswani_transformer.system.processes import ProcessPool, in_order, process_pool
+from vaswani_transformer.system.processes import Companion, ProcessEnded, in_order, process_pool
 
 
 ROOT = Path(__file__).parents[3]
@@ -87,13 +88,28 @@ def test_a_killed_process_is_an_error():
         list(in_order(lambda texts: pool.submit(operator.call, texts), [["a"], ["die"], ["b"], ["c"]], 2))
 
 
-def test_a_killed_process_can_be_replaced():
-    pool = ProcessPool(1, speaker.load, "so")
-    with pytest.raises(BrokenProcessPool):
-        pool.submit(operator.call, ["die"]).result()
-    pool.restart()
-    assert pool.submit(operator.call, ["a"]).result()[0][0]["translation_text"] == "so a"
-    pool.close()
+def echo(connection):
+    while True:
+        connection.send((os.getpid(), connection.recv()))
+
+
+def test_a_companion_exchanges_messages_and_can_be_replaced():
+    companion = Companion(echo)
+    companion.send("a")
+    process, message = companion.receive()
+    assert message == "a" and process != os.getpid()
+    with pytest.raises(TimeoutError):
+        companion.receive(0)
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(ProcessEnded):
+        companion.receive()
+    companion.restart()
+    companion.send("b")
+    assert companion.receive()[1] == "b"
+    companion.kill()
+    assert not running(companion.process.pid)
+    with pytest.raises(ProcessEnded):
+        companion.send("c")
 
 
 def test_an_error_of_loading_is_that_of_the_first_task():

@@ -8,5 +8,5 @@ export const FINDINGS = {
   "layers": "The paper's rule holds here: up to n = d, attention is faster than the LSTM at every width. With the formula, it is faster up to at least 2.5 d; with the fused kernel, up to at least 3.9 d.",
   "parsing": "The best form, in-order-untagged, has an F1 of 38.1 on 2,846 sentences of other biomedical articles. One seed each does not tell which order is better. The forms with and without parts of speech cannot be compared: they had different numbers of steps. Some forms were trained for fewer than 3,000 steps: brackets (800), in-order (800). The loss was still falling when training ended.",
   "cost": "By counting, the paper's base took 9.5e+17 operations; the costliest checkpoint here took 0.6% of that. Share of the hardware's capacity that was used: the paper's base 29%, the paper's big 42%.",
-  "optimisers": "Muon, cooled down needs the fewest tokens to reach the final loss of the paper's Adam: 69% of Adam's. Never reached by: Adam, cooled down."
+  "optimisers": "\"Muon, cooled down\" needs the fewest tokens to reach the final loss of the paper's Adam: 69% of Adam's. These never reach it: Adam, cooled down."
 };

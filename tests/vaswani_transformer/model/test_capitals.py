@@ -1,0 +1,157 @@
+"""Texts in capitals, with the tokenizers and a model of the included checkpoints."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vaswani_transformer import TranslationPipeline, checkpoint_path, load
+from vaswani_transformer.model.capitals_vaswani import in_capitals, in_sentence_case
+
+
+@cache
+def opened(name: str):
+    return load(checkpoint_path(name))
+
+
+def sentence_case(text: str, language: str = "en") -> str | None:
+    name = "mini-en-de" if language == "en" else f"mini-{language}-en"
+    recased = in_sentence_case(text, opened(name)[1], language)
+    return recased and recased.text
+
+
+@pytest.fixture(scope="module")
+def translate():
+    model, tokenizer = opened("mini-en-de")
+    return TranslationPipeline(model=model, tokenizer=tokenizer, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "language, text, wanted",
+    [
+        ("en", "WHERE IS THE TRAIN STATION?", "Where is the train station?"),
+        ("en", "I LIVE IN LONDON.", "I live in London."),
+        ("en", "DON'T PANIC!", "Don't panic!"),
+        ("en", "WARNING", "Warning"),
+        ("en", "THE USB PORT OF THE PC IS BROKEN", "The USB port of the PC is broken"),
+        ("en", "MAX. LOAD 500 kg, OPEN 9AM", "Max. load 500 kg, open 9am"),
+        ("en", "KEEP %s, {NAME}, <B>BOLD</B>, MY_VAR, HTTP://A.ORG/B", "Keep %s, {NAME}, <B>bold</B>, MY_VAR, HTTP://A.ORG/B"),
+        ("en", "PLAN B FOR LOUIS XIV", "Plan B for louis XIV"),
+        ("de", "DIE STRASSE IST GESPERRT, DER ZUG FÄHRT", "Die Straße ist gesperrt, der Zug fährt"),
+        ("de", "GROẞE STRAẞE", "Große Straße"),
+        ("de", "DIE STRAßE WAR GROß", "Die Straße war groß"),
+        ("de", "ICH HABE SIE GESEHEN", "Ich habe Sie gesehen"),
+        ("fr", "L'ÉTÉ DERNIER, OÙ ÉTAIT-IL À CINQ HEURES ?", "L'été dernier, où était-il à cinq heures ?"),
+    ],
+)  # fmt: skip
+def test_words_in_capitals_get_the_case_of_the_vocabulary(language, text, wanted):
+    assert sentence_case(text, language) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "12", "I", "OK", "NASA", "USB", "HTTP", "USA! USA!", "Do NOT open this door.", "I work at NASA.", "It is A4.",
+     "WARNING: Do not open this door", "The END", "MY_VAR {NAME} %S HTTP://A.ORG", "日本", "A", "Title Case Words"],
+)  # fmt: skip
+def test_other_texts_stay(text):
+    assert sentence_case(text) is None
+
+
+def test_terms_of_a_glossary_stay():
+    assert in_sentence_case("OPEN THE ACME BOX", opened("mini-en-de")[1], "en", [(9, 13)]).text == "Open the ACME box"
+
+
+@pytest.mark.parametrize(
+    "source, translation, wanted",
+    [
+        ("THE STREET", "Die Straße", "DIE STRASSE"),
+        ("GROẞ", "Groß", "GROẞ"),
+        ("SUMMER AT HOME", "L'été à la maison", "L'ÉTÉ À LA MAISON"),
+        ("PAY 5 kg TO {name}, %s <b>A</b>", "{name} 5 kg zahlen, %s <b>x</b>", "{name} 5 kg ZAHLEN, %s <b>X</b>"),
+        ("BUY AN iPhone AT http://a.org/b", "Kauf ein iPhone: http://a.org/b", "KAUF EIN iPhone: http://a.org/b"),
+    ],
+)  # fmt: skip
+def test_the_translation_gets_capitals_and_items_stay(source, translation, wanted):
+    assert in_capitals(translation, source).text == wanted
+
+
+PIECES = [
+    "THE",
+    "Straße",
+    "STRASSE",
+    "ß",
+    "%s",
+    "{a}",
+    "I",
+    "é",
+    "É",
+    "'",
+    " ",
+    " ",
+    "ǅ",
+    "ŉ",
+    "5",
+    "KG",
+    "日",
+    "USB",
+    ".",
+]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_only_the_case_of_a_text_changes(text):
+    recased = in_sentence_case(text, opened("mini-de-en")[1], "de")
+    if recased is not None:
+        assert recased.text.upper() == recased.original.upper() == text.upper()
+        assert all(text[slice(*old)].upper() == recased.text[slice(*new)].upper() for old, new in recased.places)
+    assert in_capitals(text, "").text.upper() == text.upper()
+
+
+# The pipeline --------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_in_capitals_is_translated_as_in_sentence_case(translate):
+    [plain] = translate("The dog is in the house.")
+    [capitals] = translate("THE DOG IS IN THE HOUSE.")
+    assert capitals == {"translation_text": plain["translation_text"].upper()}
+    [mixed] = translate("The dog is in the house. THE DOG IS IN THE HOUSE.\n# THE DOG IS IN THE HOUSE.")
+    text = plain["translation_text"]
+    assert mixed["translation_text"] == f"{text} {text.upper()}\n# {text.upper()}"
+
+
+def test_alignments_and_confidences_are_of_the_words_in_capitals(translate):
+    settings = dict(return_alignments=True, return_confidence=True, num_return_sequences=2)
+    for source in ("The street is closed.", "I love you ❤️"):
+        plain, capitals = translate(source, **settings), translate(source.upper(), **settings)
+        assert len(plain) == len(capitals) == 2
+        for record, upper in zip(plain, capitals, strict=True):
+            texts = [(source, record["translation_text"]), (source.upper(), upper["translation_text"])]
+            assert "ß" not in texts[1][1] and texts[1][1] == texts[0][1].upper()
+            links, upper_links = (
+                [(a[slice(*i)].upper(), b[slice(*j)].upper()) for i, j in x["alignments"]]
+                for (a, b), x in zip(texts, (record, upper), strict=True)
+            )
+            assert upper_links == links
+            words, upper_words = (
+                [(b[slice(*span)].upper(), value) for span, value in x["word_confidences"]]
+                for (_, b), x in zip(texts, (record, upper), strict=True)
+            )
+            assert upper_words == words
+            assert upper["confidence"] == record["confidence"]
+
+
+def test_a_glossary_works_in_capitals(translate):
+    glossary = {"dog": "Dackel", "iPhone": [], "NASA": "NASA"}
+    [record] = translate("THE DOG OF NASA HAS AN iPhone IN THE HOUSE.", glossary=glossary)
+    assert all(word in record["translation_text"] for word in ("DACKEL", "NASA", "iPhone"))
+    assert "warnings" not in record
+
+
+def test_the_models_own_output_keeps_the_text_as_it_is(translate, monkeypatch):
+    texts = []
+    monkeypatch.setattr(translate, "preprocess", lambda sentence, **_: texts.append(sentence.model_input) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        translate("THE DOG IS IN THE HOUSE.", split_sentences=False)
+    assert texts == ["THE DOG IS IN THE HOUSE."]

@@ -1,0 +1,89 @@
+"""Items of a text that are copied: what is one, and what is not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vaswani_transformer.model.items_vaswani import kept_items
+
+
+def test_items_to_keep():
+    text = (
+        "See https://a.org/b(c), www.d.de. Mail x.y@z.co.uk; {name} ${x} {{y}} %s %1$d 100%, <a href='u'>v</a> &nbsp; "
+        "`a b` /usr/bin C:\\a\\b.txt and/or --force well-known my_var f_g() @me #tag a < b > c 5% of it 2 * 3 "
+        "1.234.567 ☀️🎉 ssh://g@h:22/r.git mailto:a@b.de :attribute 3:30 so: yes [DATE] [1] [FAQ](x) 0x80070057 "
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1"
+    )
+    assert kept_items(text) == [
+        "https://a.org/b(c", "www.d.de", "x.y@z.co.uk", "{name}", "${x}", "{{y}}", "%s", "%1$d", "<a href='u'>", "</a>",
+        "&nbsp;", "`a b`", "/usr/bin", "C:\\a\\b.txt", "--force", "my_var", "f_g()", "@me", "#tag", "☀️", "🎉",
+        "ssh://g@h:22/r.git", "mailto:a@b.de", ":attribute", "[DATE]", "[", "](x)", "0x80070057",
+        "97CD65FA-AF4B-4587-9309-0DD6BFD8B4E1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["www.beispiel.de/hilfe", "beispiel.de/hilfe?a=1", "example.org:8080/", "shop.example.com", "info@beispiel.de"],
+        ["config.json", "report_final.docx", "main.c", "README.md", "src/app/main.py", "Übersicht-2.xlsx", "a.zip"],
+        ["/etc/hosts", "~/bin/run", "./a/b", "C:\\Users\\x", "C:\\Programme\\a.txt"],
+        ["snake_case", "getUserName", "run()", "user.getName()", "ERR_CONN_42", "NullPointerException", "v2.3.1"],
+        ["a1b2c3d", "d41d8cd98f00b204e9800998ecf8427e", "123e4567-e89b-12d3-a456-426614174000"],
+        ["+49 171 555-0199", "0171-555 0199", "(030) 5550199", "+33 1 99 00 47 32", "01 99 00 47 32", "(555) 010-9999"],
+        ["+49 (0)171 5550199", "+491715550199", "0171/5550199", "555-010-9999"],
+        [
+            "❤️",
+            "👨‍👩‍👧",
+            "❤️‍🔥",
+            "👍🏽",
+            "🇩🇪",
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+            "1️⃣",
+            "©️",
+            "⌚",
+        ],
+    ],
+    ids=lambda items: items[0],
+)
+def test_items_in_a_sentence(items):
+    """Between words, and before the marks that end a sentence."""
+    assert kept_items(" und ".join(items)) == items
+    for mark in (".", ",", "!", ").", ": ja"):
+        assert [kept_items(f"Siehe {item}{mark}") for item in items] == [[item] for item in items]
+    assert kept_items("🇩🇪🇫🇷❤️") == ["🇩🇪", "🇫🇷", "❤️"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e.g. and/or p.m. 3.5 McDonald iPhone U.S.A. done.Next z.B. d.h. MacBook YouTube PowerPoint eBay GmbH VMware",
+        "01.02.2024 05/06/2024 2024-03-14 1.234.567 1,234.50 $1,250.50 10.30 Uhr 9:30 a.m. km/h 5-10 1990-2000",
+        "i.e. u.a. o.ä. usw. bzw. vs. a.m./p.m. Mr./Mrs. er/sie Hin- und Rückfahrt G20-Gipfel A380 COVID-19 F-16",
+        "007 1 000 000 0,5 00:30 08:30-10:00 decade facade 1980s 20er Straße.Dann Nr.5 St.Pauli ca.5 Art.3 no.One",
+        "word(s) Mitarbeiter(innen) O'Neill DiCaprio 2 + 3 = 5 +5 °C +12 -3 24/7 1.FC Jean-Luc the end.so be it",
+    ],
+)
+def test_ordinary_text_has_no_items(text):
+    assert kept_items(text) == []
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a.", "a-", "a@", "1.", "1-", "1 ", "+1", "0", "(0", "a_", "aA", "Aa", "a/", "/a", "a\\", "{", "<a", "`a", "[a",
+     "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#"],
+)  # fmt: skip
+def test_the_time_grows_with_the_length_and_not_faster(unit):
+    """A pattern that tries again from each place would not end on so long a text."""
+    assert isinstance(kept_items(unit * (50_000 // len(unit)) + "\n"), list)
+
+
+PIECES = ["a", "B", "ß", "1", "0", ".", "/", "\\", "@", "_", "-", " ", "(", ")", "{", "}", "<", ">", "%s", "+", "www.",
+          "http://", ".json", ".de", "❤", "\ufe0f", "\u200d", "🇩", "👨", "日", "\n"]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_an_item_has_no_spaces_at_its_ends(text):
+    items = kept_items(text)
+    assert all(item and item == item.strip() for item in items)

@@ -1,0 +1,115 @@
+"""Numbers, times and dates of texts."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from vaswani_transformer.model.checks_vaswani import differing_numbers, find_problems
+from vaswani_transformer.model.numbers_vaswani import LANGUAGES, NEUTRAL, format_time, read_numbers
+
+
+MARKS = {"en": [".,"], "de": [",.", ", ", ",'"], "fr": [", ", ",\u00a0", ",\u202f"]}  # for decimals and for thousands
+WRITTEN = [(language, *marks) for language, several in MARKS.items() for marks in several]
+AMOUNTS = st.decimals(0, 10**9 - 1, allow_nan=False, places=2)
+
+
+def write(value: Decimal, decimal: str, thousands: str) -> str:
+    """As a language writes it; by `format`, which is Python's."""
+    return f"{value:,}".replace(".", "#").replace(",", thousands).replace("#", decimal)
+
+
+def values(text: str, language: str) -> list[set]:
+    return [set(number.values) for number in read_numbers(text, LANGUAGES[language])]
+
+
+@given(AMOUNTS, st.sampled_from(WRITTEN))
+def test_a_written_number_is_read_again(value, writing):
+    language, *marks = writing
+    assert values(f"x {write(value, *marks)} x", language) == [{value}]
+    assert value in read_numbers(write(value, *marks), NEUTRAL)[0].values
+
+
+@given(AMOUNTS, st.sampled_from(WRITTEN), st.sampled_from(WRITTEN))
+def test_languages_write_the_same_number(value, writing, other_writing):
+    (language, *marks), (other, *other_marks) = writing, other_writing
+    texts = (f"$ {write(value, *pair)} $" for pair in (marks, other_marks))
+    assert differing_numbers(*texts, (language, other)) == ([], [])
+
+
+@given(AMOUNTS, st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.data())
+def test_another_digit_is_noticed(value, writing, other_writing, data):
+    (language, *marks), (other, *other_marks) = writing, other_writing
+    source, translation = write(value, *marks), write(value, *other_marks)
+    place = data.draw(st.sampled_from([i for i, c in enumerate(translation) if c.isdigit()]))
+    digit = data.draw(st.sampled_from([c for c in "0123456789" if c != translation[place]]))
+    changed = translation[:place] + digit + translation[place + 1 :]
+    assume(Decimal(value) > 1)
+    assert find_problems(f"It is {source} now.", f"Es ist {changed} da.", (language, other))
+
+
+WORDS = st.sampled_from(
+    "at from to the a first two both eleven hundred million halb zehn Uhr neuf heures et demie 1st 2. 3e 9:30 p.m."
+    " 21h30 1,234.56 1.234,56 14.3.2025 3/14/2025 [15,21] 0171-555 0199 1980s 2.14.1 20 % 5 € $5 200 g 2kg XIXe"
+    " quarter past noon midi . , - and und".split(" ")
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), st.sampled_from([*LANGUAGES, None]))
+def test_a_text_has_the_numbers_of_itself(text, language):
+    assert differing_numbers(text, text, (language, language)) == ([], [])
+
+
+@given(st.integers(0, 24 * 60 - 1), st.sampled_from(list(LANGUAGES)), st.sampled_from(list(LANGUAGES)))
+def test_times_of_day_are_read_again(moment, language, other):
+    source, translation = (format_time(moment, LANGUAGES[code]) for code in (language, other))
+    assert [("time", moment)] == [value for value in values(source, language)[0] if isinstance(value, tuple)]
+    assert differing_numbers(source, translation, (language, other)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "language, text, value",
+    [
+        ("en", "twelve", 12), ("en", "twenty-one", 21), ("en", "two hundred and five", 205), ("en", "a thousand", 1000),
+        ("en", "three hundred twenty-one thousand and six", 321_006), ("en", "two million", 2_000_000),
+        ("en", "3.5 million", 3_500_000), ("en", "2 bn", 2_000_000_000),
+        ("de", "zwölf", 12), ("de", "einundzwanzig", 21), ("de", "zweihundertfünf", 205), ("de", "tausend", 1000),
+        ("de", "dreihunderteinundzwanzigtausendsechs", 321_006), ("de", "zwei Millionen", 2_000_000),
+        ("de", "3,5 Mio.", 3_500_000), ("de", "neunzehnhundert", 1900),
+        ("fr", "douze", 12), ("fr", "vingt et un", 21), ("fr", "deux cent cinq", 205), ("fr", "mille", 1000),
+        ("fr", "soixante et onze", 71), ("fr", "quatre-vingts", 80), ("fr", "quatre-vingt-dix-sept", 97),
+        ("fr", "trois cent vingt et un mille six", 321_006), ("fr", "3,5 millions", 3_500_000),
+    ],
+)  # fmt: skip
+def test_number_words(language, text, value):
+    [number] = [number for number in read_numbers(text, LANGUAGES[language]) if number.is_required]
+    assert number.values == {Decimal(value)}
+
+
+@pytest.mark.parametrize(
+    "language, text",
+    [
+        ("en", "once, both, the second dozen of millions"), ("de", "einmal, beide, der dritte, außer Acht, Millionen"),
+        ("fr", "un vélo neuf, la première douzaine, vingt pour-cent, 10 pour cent, une heure"),
+        ("de", "einsam, erst am Montag, das Achtelfinale"),
+    ],
+)  # fmt: skip
+def test_words_that_need_no_number(language, text):
+    required = [number.text for number in read_numbers(text, LANGUAGES[language]) if number.is_required]
+    assert required == {"fr": ["vingt", "10"]}.get(language, [])
+
+
+@pytest.mark.parametrize(
+    "language, text, times",
+    [
+        ("en", "half past nine", {570, 1290}), ("en", "ten to five", {290, 1010}), ("en", "12:15 a.m.", {15}),
+        ("de", "halb zehn", {570, 1290}), ("de", "Viertel vor neun", {525, 1245}), ("de", "10 Uhr", {600}),
+        ("de", "10 Uhr abends", {600, 1320}), ("de", "9 Uhr 30", {570}),
+        ("fr", "neuf heures et demie", {570, 1290}), ("fr", "dix heures moins le quart", {585, 1305}),
+        ("fr", "21 h 30", {1290}), ("fr", "à dix heures deux hommes", {600, 1320}), ("fr", "midi", {720}),
+    ],
+)  # fmt: skip
+def test_times(language, text, times):
+    number = read_numbers(text, LANGUAGES[language])[0]
+    assert {value[1] for value in number.values if isinstance(value, tuple)} == times

@@ -1,0 +1,99 @@
+"""Connections: how large and how slow their headers may be, how many there may be, and how they end with the server."""
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from waiting import TIMEOUT, wait_until
+
+from vaswani_transformer.serving.server import MAX_HEADER_BYTES, Protocol
+
+
+HALF_A_REQUEST = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
+
+
+class Impatient(Protocol):
+    header_seconds = 0.05
+
+
+@pytest.fixture
+def running(app_of):
+    """Runs a server, which waits for its connections without a limit, and yields the server and its address."""
+
+    @contextmanager
+    def run(**settings):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            settings = {"http": Protocol, "h11_max_incomplete_event_size": MAX_HEADER_BYTES, **settings}
+            server = uvicorn.Server(uvicorn.Config(app_of(), log_level="critical", **settings))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+            thread.start()
+            wait_until(lambda: server.started)
+            yield server, listener.getsockname()
+            server.should_exit = True
+            thread.join(TIMEOUT)
+            assert not thread.is_alive()
+
+    return run
+
+
+def connect(address, sent: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(address, timeout=TIMEOUT)
+    connection.sendall(sent)
+    return connection
+
+
+def read_all(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize("option", ["-d", "--data-urlencode", "-F"])
+def test_curl_sends_forms_in_utf8(running, option):
+    fields = [argument for field in ("q=Das Mädchen", "source=de", "target=en") for argument in (option, field)]
+    with running() as (_, (host, port)):
+        command = ["curl", "--silent", *fields, f"http://{host}:{port}/translate"]
+        assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout) == {
+            "translatedText": "Mädchen Das"
+        }
+
+
+def test_slow_and_silent_connections_do_not_keep_the_server_from_ending(running):
+    with running() as (server, address):
+        connections = [connect(address, sent) for sent in (b"", b"GET / HT", HALF_A_REQUEST, HALF_A_REQUEST)]
+        wait_until(lambda: len(server.server_state.tasks) == 2)
+    assert [read_all(connection) for connection in connections] == [b""] * 4
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT"])
+def test_headers_have_a_time_limit(running, sent):
+    with running(http=Impatient) as (_, address):
+        assert read_all(connect(address, sent)) == b""
+
+
+def test_headers_of_a_second_request_have_a_time_limit(running):
+    with running(http=Impatient, timeout_keep_alive=TIMEOUT) as (_, address):
+        connection = connect(address, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b"200 OK" in connection.recv(65536)
+        connection.sendall(b"GET / HT")
+        read_all(connection)
+
+
+def test_headers_have_a_size_limit(running):
+    with running() as (_, address):
+        connection = connect(address, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        with pytest.raises(OSError):  # the server closes the connection long before
+            for _ in range(100_000):
+                connection.sendall(b"X-A: " + b"a" * 1000 + b"\r\n")
+
+
+def test_there_are_at_most_so_many_connections(running):
+    with running(limit_concurrency=3) as (server, address):
+        connections = [connect(address, HALF_A_REQUEST) for _ in range(2)]
+        wait_until(lambda: len(server.server_state.connections) == 2)
+        connections.append(connect(address, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"))
+        assert read_all(connections[-1]).startswith(b"HTTP/1.1 503")

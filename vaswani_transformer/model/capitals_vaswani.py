@@ -1,0 +1,129 @@
+"""Texts in capitals: the model gets them in the case that it knows, and the translation gets the capitals again."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from .items_vaswani import KEPT_ITEM
+from .spans_vaswani import Replaced, Span
+
+
+WORD = re.compile(r"[^\W\d_]+")
+MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
+MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
+ROMAN = re.compile("[IVX]{2,}")
+GERMAN_VERB = re.compile("(?:(?<![hk]ei)(?<!schaf)t(?:en?)?|en)$", re.IGNORECASE)
+# Words of one letter; others, as in "plan B", keep their capital.
+LETTERS = {"en": "a", "de": "", "fr": "aàcdjlmnsty"}
+
+
+def has_capitals(text: str) -> bool:
+    """Return whether nearly all words outside the items to keep are in capitals: a quick test before the exact one."""
+    words = [word for word in WORD.findall(KEPT_ITEM.sub(" ", text)) if len(word) > 1]
+    in_lower_case = sum(not is_upper(word) for word in words)
+    return bool(words) and in_lower_case <= MAX_SHARE_IN_LOWER_CASE * len(words)
+
+
+def is_upper(word: str) -> bool:
+    """Return whether a word is in capitals; ß counts as one, because it rarely has another form."""
+    return word.replace("ß", "").isupper()
+
+
+def in_sentence_case(
+    text: str, tokenizer: PreTrainedTokenizerBase, language: str | None = None, fixed: Iterable[Span] = ()
+) -> Replaced | None:
+    """Return a text in capitals as it would be written in a sentence, or None if it is not in capitals.
+
+    For each word, the spelling wins that the tokenizer knows best: the one with the fewest tokens. Acronyms therefore
+    keep their capitals, and names and German nouns get one. A text of acronyms alone is not in capitals.
+
+    Args:
+        text: A sentence.
+        tokenizer: The model's tokenizer.
+        language: The language of the text, such as "de".
+        fixed: Spans that stay as they are, such as terms of a glossary.
+    """
+    if not has_capitals(text):
+        return None
+    spans = [*fixed, *(match.span() for match in KEPT_ITEM.finditer(text))]
+    words = [match for match in WORD.finditer(text) if is_upper(match[0]) and not overlaps(match.span(), spans)]
+    votes, replacements = 0, []
+    for match, forms in zip(words, known_spellings([match[0] for match in words], tokenizer, language), strict=True):
+        (tokens, *_, spelling), (capital_tokens, *_) = min(forms), forms[-1]
+        votes += (tokens < capital_tokens) - (spelling == match[0])
+        if 1 < tokens == capital_tokens and len(match[0]) <= MAX_ACRONYM:
+            spelling = match[0]
+        before, after = text[: match.start()][-1:], text[match.end() :][:1]
+        replacements.append((match.span(), choose(match[0], spelling, before, after, language)))
+    if votes <= 0:
+        return None
+    return Replaced(text, with_first_capital(text, replacements))
+
+
+def overlaps(span: Span, spans: Iterable[Span]) -> bool:
+    return any(span[0] < end and begin < span[1] for begin, end in spans)
+
+
+def known_spellings(
+    words: Sequence[str], tokenizer: PreTrainedTokenizerBase, language: str | None
+) -> Iterator[list[tuple[int, int, int, str]]]:
+    """Yield the spellings of each word, the capitals last: number of tokens, rank, order, spelling.
+
+    Ranks decide between spellings with equally many tokens. German words of one token have its id, which is smaller for
+    the more frequent one of "waren" and "Waren"; those of several tokens are mostly nouns, unless they end as verbs do.
+    In other languages lower case comes before a capital.
+    """
+    for word in words:
+        lower = word.lower()
+        spellings = [lower, lower.capitalize()]
+        if language == "de" and "ss" in lower:
+            spellings += [spelling.replace("ss", "ß") for spelling in spellings]
+        spellings.append(word)
+        all_ids = tokenizer(spellings, add_special_tokens=False)["input_ids"]
+        yield [
+            (len(ids), rank(spelling, ids) if language == "de" else 0, i, spelling)
+            for i, (spelling, ids) in enumerate(zip(spellings, all_ids, strict=True))
+        ]
+
+
+def rank(spelling: str, ids: Sequence[int]) -> int:
+    """Return the rank of a German word: smaller for a more likely spelling with the same number of tokens."""
+    if spelling == "Ich":  # more frequent than "ich" only because so many sentences begin with it
+        return sys.maxsize
+    return ids[0] if len(ids) == 1 else spelling.istitle() == bool(GERMAN_VERB.search(spelling))
+
+
+def choose(word: str, spelling: str, before: str, after: str, language: str | None) -> str:
+    """Return the spelling of a word in a sentence, given the best-known one and the characters around the word."""
+    if len(word) == 1:
+        is_word = word.lower() in LETTERS.get(language or "en", "")
+        return word.lower() if is_word or (before and before in "'’") else word
+    if before.isdigit():
+        return word.lower()  # 2ND, 10AM
+    return word if ROMAN.fullmatch(word) or after.isdigit() else spelling
+
+
+def with_first_capital(text: str, replacements: list[tuple[Span, str]]) -> list[tuple[Span, str]]:
+    """Return the replacements with a capital at the beginning of the sentence."""
+    first = WORD.search(text)
+    if replacements and first and replacements[0][0] == first.span():
+        span, word = replacements[0]
+        return [(span, word[:1].upper() + word[1:]), *replacements[1:]]
+    return replacements
+
+
+def in_capitals(translation: str, source: str) -> Replaced:
+    """Return a translation in capitals, except for items to keep and words that the source has in lower case, too."""
+    spared = {word for word in WORD.findall(source) if not word.isupper()}
+    items = [match.span() for match in KEPT_ITEM.finditer(translation)]
+    eszett = "ẞ" if "ẞ" in source else "SS"
+    return Replaced(
+        translation,
+        (
+            (match.span(), match[0].replace("ß", eszett).upper())
+            for match in WORD.finditer(translation)
+            if match[0] not in spared and not overlaps(match.span(), items)
+        ),
+    )

@@ -1,0 +1,65 @@
+"""Items of a text that are copied, not translated: they mean the same in every language, or something to a program."""
+
+import re
+
+
+END = r"""[^\s<>"'»“”.,;:!?)\]}]"""  # a sentence's punctuation after an address is not a part of it
+NAME = r"(?<![\w.@/\\-])(?:[\w-]+\.)+"  # "www.example." of www.example.org
+DOMAINS = "com|org|net|edu|gov|io|dev|eu|de|fr|ch|info|example"  # domains that are not words after a missing space
+FILES = (
+    "7z|avi|bak|bat|bin|bmp|c|cfg|conf|cpp|cs|css|csv|dll|docx?|env|epub|exe|gif|gz|h|html?|icns|ini|ipynb|iso|jar|"
+    "java|jpe?g|js|json|jsonl|jsx|kt|lock|log|md|mkv|mov|mp[34]|msi|odp|ods|odt|parquet|pdf|php|pkl|png|po|pptx?|ps1|psd|py|"
+    "rar|rb|rs|rst|rtf|safetensors|sh|sql|sqlite|srt|svg|swift|tar|tex|tiff?|toml|tsv|tsx?|ttf|txt|vtt|wav|webp|whl|"
+    "xhtml|xlf|xlsx?|xml|ya?ml|zip"
+)
+EMOJI = r"[\u231A-\u23FF\u2600-\u27BF\u2B05-\u2B55\U0001F000-\U0001FAFF]"
+MODIFIERS = r"\uFE0F\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F"  # as an emoji, skin colours, regional flags
+GAP = r"[ \u00a0\u202f./-]"  # between digits of a telephone number
+
+# Each pattern takes time in proportion to the text: what a group repeats is separated by marks that it cannot contain.
+PATTERNS = (
+    rf"""(?:\b[A-Za-z][A-Za-z\d+.-]{{0,30}}://|\bmailto:|www\.)[^\s<>"'»“”]*{END}""",  # URLs, www.example.org
+    r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",  # e-mail addresses
+    rf"""{NAME}[a-z]{{2,24}}(?::\d+)?/(?:[^\s<>"'»“”]*{END})?""",  # example.org/help
+    rf"{NAME}(?:{DOMAINS})(?![\w-]|\.\w)",  # example.org
+    r"\{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}",  # {{ name }}, {name}, ${name}
+    r"(?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()",  # :name, [NAME]
+    r"%(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%",  # %s, %(name)s, %1$d, %.2f
+    r"<(?P<tag>code|kbd|samp|var)\b[^<>]*>[^<>]*</(?P=tag)>",  # <code>text</code>
+    r"</?[A-Za-z][^<>]*>",  # <b>, </a>, <x id="1"/>
+    r"&(?:\w+|\#\d+|\#x[0-9A-Fa-f]+);",  # &nbsp;
+    r"`[^`\s](?:[^`]*[^`\s])?`",  # `code`
+    r"\[(?=[^][]+\]\([^()\s]+\)) | \]\([^()\s]+\)",  # [ and ](address)
+    r"(?<![\w*])\*{1,3}(?=\w) | (?<=[\w.!?])\*{1,3}(?![\w*])",  # *, **
+    r"(?<![\w/-])[A-Za-z]:(?:\\[\w.~+-]*[\w~+-])+",  # C:\a\b
+    r"(?<![\w/-])(?:\.{0,2}/|~/)[\w.~+-]*[\w~+-](?:/[\w.~+-]*[\w~+-])+/?",  # /usr/bin, ./a/b
+    rf"(?<![\w./\\~+-])(?:[\w.~+-]+/)*(?:[\w+-][\w.+-]*[\w+-]|\w(?=\.\w\w))\.(?:{FILES})(?![\w-]|\.\w)",  # config.json
+    r"(?<![\w-])--[A-Za-z][\w-]*",  # --option
+    r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*\(\)",  # f(), object.method()
+    r"\b\w+_\w+\b",  # snake_case, ERROR_42
+    r"\b[a-z]{2}[a-z\d]*[A-Z][A-Za-z\d]*\b",  # camelCase
+    r"\b(?:[A-Z][a-z\d]+){3,}\b",  # NullPointerException
+    r"(?<!\w)[@\#]\w+",  # @someone, #topic
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)",  # 10.0.0.1
+    rf"(?<!\w)\+(?=(?:(?:{GAP}|[()]){{0,2}}\d){{7}})\d{{1,3}}(?:{GAP}?\(\d{{1,5}}\)\d*|{GAP}\d{{1,12}})+",
+    r"(?<!\w)\+\d{8,15}\b",  # +33 1 99 00 47 32, +49 (0)171 555-0199, +491715550199
+    r"\(0\d{1,5}\)[ \u00a0/-]?\d{3,}(?:[ -]\d{2,9})*\b | (?<![\w.,/-])0[1-9]\d{1,4}[ \u00a0/-]\d{3,}(?:[ -]\d{2,9})*\b",
+    r"(?<![\w.,/-])0\d(?:(?:[ \u00a0\u202f]\d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})\b",  # 0171-555 0199; 01 99 00 47 32
+    r"(?:(?<!\w)\(\d{3}\)[ \u00a0]?|(?<![\w.,/-])(?:1-)?\d{3}-)\d{3}-\d{4}\b",  # (555) 010-9999
+    r"\b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b",  # 0x80070057, UUIDs
+    r"\b(?=[A-Fa-f]{0,63}\d)(?=\d{0,63}[A-Fa-f])(?:[a-f\d]{7,64}|[A-F\d]{7,64})\b",  # hashes
+    r"\bv\d+(?:\.\d+)+\b",  # v2.1
+    r"[\U0001F1E6-\U0001F1FF]{2} | [\d\#*]\uFE0F?\u20E3",  # flags, keycaps
+    rf"(?:{EMOJI}|[^\w\s]\uFE0F)(?:[{MODIFIERS}]|\u200D{EMOJI})*",  # emoji, also several as one
+)
+KEPT_ITEM = re.compile("|".join(PATTERNS), re.VERBOSE)
+
+
+def kept_items(text: str) -> list[str]:
+    """Return the URLs, e-mail addresses, placeholders, tags, paths and the like, in their order."""
+    return [match[0] for match in KEPT_ITEM.finditer(text)]
+
+
+def outside_kept_items(text: str) -> str:
+    """Return the text with a space instead of each item to keep."""
+    return KEPT_ITEM.sub(" ", text)

@@ -1,0 +1,68 @@
+"""Recognises inflected forms of words, such as plurals and cases, with simplemma's dictionaries of 50 languages.
+
+A stemmer is smaller, but treats words of different meaning alike: "bank" and "banking", "port" and "porte".
+"""
+
+import unicodedata
+from functools import cache
+
+from transformers.utils import logging
+
+
+try:
+    import simplemma
+except ImportError:  # code that was loaded from the Hub also runs without it
+    simplemma = None
+
+logger = logging.get_logger(__name__)
+VERB_ENDINGS = {"en": ("ed", "ing")}  # an English verb form needs another translation than the noun
+MAX_CHANGED_LETTERS = 2  # at the end of the base form: policy, policies; Zentrum, Zentren
+
+
+def is_supported(language: str | None) -> bool:
+    """Return whether the forms of words in this language are known."""
+    if simplemma is None:
+        logger.warning_once(
+            "The glossary finds its terms only as they are written. To find plurals and cases, too: "
+            "pip install simplemma"
+        )
+        return False
+    return language is not None and has_dictionary(language)
+
+
+@cache
+def has_dictionary(language: str) -> bool:
+    try:
+        simplemma.lemmatize("a", lang=language)
+    except ValueError:
+        return False
+    return True
+
+
+def lemma(word: str, language: str) -> str:
+    """Return the base form of a word, in lower case."""
+    return simplemma.lemmatize(word, lang=language).lower()
+
+
+def is_inflected(word: str, base: str, language: str, in_phrase: bool = False) -> bool:
+    """Return whether a word is an inflected form of `base`.
+
+    `in_phrase` is for words of a longer term, which need not be base forms themselves: "geschlossener Kreislauf".
+    """
+    word_form, base_form = word.lower(), base.lower()
+    if not shares_beginning(word_form, base_form) or word_form.endswith(VERB_ENDINGS.get(language, ())):
+        return False
+    word_lemma = lemma(word, language)
+    if word_lemma == base_form or (in_phrase and word_lemma == lemma(base, language)):
+        return True
+    # Plurals that are missing in the dictionary. In French they are often in it as forms of verbs: "vannes".
+    return word_form == base_form + "s" and (language == "fr" or not simplemma.is_known(word, lang=language))
+
+
+def shares_beginning(word: str, base: str) -> bool:
+    """Return whether a word begins like `base`, apart from accents: "Häuser" like "Haus", not "peut" like "pouvoir"."""
+    return without_accents(word).startswith(without_accents(base)[: max(2, len(base) - MAX_CHANGED_LETTERS)])
+
+
+def without_accents(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
