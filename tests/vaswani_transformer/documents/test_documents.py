@@ -105,7 +105,7 @@ def test_a_missing_file_is_an_os_error(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .docx, .htm"),
+        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .arb, .docx, .htm"),
         ("noSuffix", b"", "noSuffix: unsupported document format."),
         ("a.docx", b"no zip", "a.docx: Not a Word document (.docx), or the file is damaged"),
         ("a.json", b"{", "a.json: Not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
@@ -137,8 +137,10 @@ def test_an_error_names_the_file_and_its_fault_and_leaves_the_output(tmp_path, n
 
 
 @pytest.mark.parametrize("suffix", sorted(suffix for suffix, row in FORMATS.items() if not row.has_keys))
-def test_only_json_and_yaml_have_keys(suffix):
-    with pytest.raises(DocumentError, match="keys can be chosen only in .json, .yaml, .yml files"):
+def test_only_formats_with_keys_take_them(suffix):
+    with pytest.raises(
+        DocumentError, match="keys can be chosen only in .arb, .json, .markdown, .md, .mdx, .yaml, .yml files"
+    ):
         translated(suffix, b"", identity(), keys=["a"])
 
 

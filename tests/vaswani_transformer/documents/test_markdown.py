@@ -373,6 +373,7 @@ def test_only_words_change(text, expected):
     "text, expected",
     [
         ("Open {props.name} and {a + b} now\n", "OPEN {props.name} AND {a + b} NOW\n"),
+        ("{a} and {b}\n", "{a} AND {b}\n"),
         ("{/* one\n\ntwo */}\n\nText\n", "{/* one\n\ntwo */}\n\nTEXT\n"),
         (
             "<Tab value='one two' label=\"Get started\">\nText\n</Tab>\n",
@@ -521,6 +522,7 @@ def calls(text: str) -> int:
         "--8<--\n",
         "{%highlight\n",
         "import {\n",
+        "{a}\n\n",
         "export const a = {\n",
         "!!! x\n",
         "a\n",
