@@ -6,6 +6,7 @@ Each format has a module with a function `read`; `FORMATS` lists them by suffix.
 `pip install "vaswani-transformer[documents]"`.
 """
 
+import codecs
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -50,7 +51,14 @@ FORMATS = {
     ".tmx": Format("tmx", is_text=False),
 }
 SUFFIXES = sorted(FORMATS)
-BOM = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
+# Byte order marks and their encodings; that of UTF-32 begins like that of UTF-16.
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 
 
 def translate_document(
@@ -96,11 +104,13 @@ def translate_content(
     document = read_content(content, name, options)
     try:
         check_languages(document.languages, (translator.source_language, translator.target_language))
-        return bom_of(content, name) + document.write(translator(document.texts))
+        written = document.write(translator(document.texts))
     except RecursionError as error:
         raise DocumentError(f"{name}: the document is nested too deeply.") from error
     except DocumentError as error:
         raise DocumentError(f"{name}: {error}") from error
+    mark, encoding = encoding_of(content, name)
+    return written if encoding == "utf-8" and not mark else mark + written.decode().encode(encoding)
 
 
 def read_content(content: bytes, name: str, options: Options | None = None) -> Document:
@@ -124,14 +134,14 @@ def read_content(content: bytes, name: str, options: Options | None = None) -> D
         read = getattr(import_module(f".{document_format.module}", __name__), document_format.function)
         if not document_format.is_text:
             return read(content, options)
-        return read(content.removeprefix(bom_of(content, name)).decode(), options)
+        mark, encoding = encoding_of(content, name)
+        return read(content.removeprefix(mark).decode(encoding), options)
     except ImportError as error:
         raise missing_library(suffix, error) from error
     except UnicodeDecodeError as error:
-        encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
         raise DocumentError(
             f"{name} is not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}). Convert it first, "
-            f"e.g. with `iconv -f {encoding} -t utf-8`."
+            "e.g. with `iconv -f latin1 -t utf-8`."
         ) from error
     except RecursionError as error:
         raise DocumentError(f"{name}: the document is nested too deeply.") from error
@@ -139,9 +149,13 @@ def read_content(content: bytes, name: str, options: Options | None = None) -> D
         raise DocumentError(f"{name}: {error}") from error
 
 
-def bom_of(content: bytes, name: str) -> bytes:
-    """Return the byte order mark of a text format."""
-    return BOM if FORMATS[Path(name).suffix.lower()].is_text and content.startswith(BOM) else b""
+def encoding_of(content: bytes, name: str) -> tuple[bytes, str]:
+    """Return the byte order mark of a text format, and the encoding that it means; UTF-8 without a mark."""
+    if FORMATS[Path(name).suffix.lower()].is_text:
+        for mark, encoding in MARKS.items():
+            if content.startswith(mark):
+                return mark, encoding
+    return b"", "utf-8"
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ..model.sentences_vaswani import LINE_END
 from ..model.spans_vaswani import Span, words
 
 
@@ -330,7 +331,9 @@ def transfer_markup(
     """
     pieces: list[Piece] = []
     for piece in split_pieces(translation, line.objects):
-        pieces += [piece] if piece.kept else split_at_markup(piece, find_source(piece.span, alignments, line), line)
+        is_line_end = LINE_END.search(piece.text) is not None
+        source = None if is_line_end else find_source(piece.span, alignments, line)
+        pieces += [piece] if piece.kept else split_at_markup(piece, source, line)
     placed = {id(piece.kept) for piece in pieces}
     for kept in line.glued:
         insert(pieces, kept, alignments, line, "")

@@ -69,7 +69,7 @@ def read_content(document: str, content: Content, blocks: Blocks) -> Iterator[Sp
                 partial(read_again, content if is_whole else None, blocks),
                 reader.spelling,
                 reader.breaks,
-                layout_of(document, content, begin, end),
+                layout_of(document, content, begin, end, sum(mark.endswith("\n") for mark in reader.breaks)),
                 content.kind == "html",
                 content.kind == "cell",
             )
@@ -112,8 +112,11 @@ def without_spaces(nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if node != ""]
 
 
-def layout_of(document: str, content: Content, begin: int, end: int) -> Layout:
-    """Return the layout of a text: that of its second line, and the width of the longest."""
+def layout_of(document: str, content: Content, begin: int, end: int, line_breaks: int) -> Layout:
+    """Return the layout of a text: that of its second line, and the width of the longest.
+
+    A text all of whose line ends are line breaks is not wrapped.
+    """
     rows = content.text[begin:end].split("\n")
     if len(rows) < 2 or content.kind == "cell":
         return Layout()
@@ -122,7 +125,8 @@ def layout_of(document: str, content: Content, begin: int, end: int) -> Layout:
     line_begin = max(document.rfind(mark, 0, place) for mark in "\r\n") + 1
     line_end = "\r\n" if document[line_begin - 2 : line_begin] == "\r\n" else document[line_begin - 1]
     inner_prefix = document[line_begin : max(line_begin, content.place(second))]
-    return Layout(document[line_begin:place], inner_prefix, max(len(row.strip()) for row in rows), line_end)
+    width = max(len(row.strip()) for row in rows) if len(rows) - 1 > line_breaks else 0
+    return Layout(document[line_begin:place], inner_prefix, width, line_end)
 
 
 def read_again(content: Content | None, blocks: Blocks, written: str) -> list[Node] | None:

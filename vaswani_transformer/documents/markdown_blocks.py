@@ -50,7 +50,7 @@ PLAIN_LINE = re.compile(
 IMPORT = re.compile(r"import\s+(?:[\w*{][^'\"]*\sfrom\s+)?['\"][^'\"]+['\"];?\s*$|import\s*\{[^}'\"]*$")
 EXPORT = re.compile(r"export\s+(?:const|let|var|function|class|async|\{|\*|default\s+(?:function|class|\(|\{|async))")
 VERBATIM = re.compile(
-    r"\$\$|\\\[|\\begin\{(\w+\*?)\}|\{%-?\s*(highlight|code|codeblock|mermaid|comment|math)\b|\{\{[<%]\s*(highlight|mermaid|math)\b"
+    r"\$\$|\\\[|\\begin\{(\w+\*?)\}|\{%-?\s*(highlight|code|codeblock|mermaid|comment|math)\b|\{\{[<%]\s*(highlight|mermaid|math|code[\w-]*)\b"
     r"|-+8<-+$"
 )
 
@@ -248,29 +248,43 @@ def closing_mark(match: re.Match) -> str:
 
 
 def module(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Take imports and exports, which end at a blank line outside braces, and expressions of MDX."""
+    """Take imports and exports, which end at a blank line outside braces."""
     if state.sCount[first] or state.blkIndent or state.level:
         return False
-    line, begin = line_at(state, first), state.bMarks[first]
-    is_expression = state.env.get("components") and line.startswith("{")
-    if not (is_expression or IMPORT.match(line) or EXPORT.match(line)):
+    line = line_at(state, first)
+    if not (IMPORT.match(line) or EXPORT.match(line)):
         return False
     number = first
     while number < last and not state.isEmpty(number):
         begin, end = state.bMarks[number], state.eMarks[number]
         while 0 <= (begin := state.src.find("{", begin, end)):
             begin = braces(state.src).get(begin, begin) + 1
-            while number < last - 1 and begin > state.eMarks[number]:
-                number += 1
+            number = line_of(state, begin, number, last)
             end = state.eMarks[number]
         number += 1
-        if is_expression:
-            if not state.src[: state.eMarks[number - 1]].endswith("}"):
-                return False
-            break
     if not silent:
         add_line(state, "program", first, number)
-    return not silent or not is_expression
+    return True
+
+
+def line_of(state: StateBlock, place: int, number: int, last: int) -> int:
+    """Return the line of a place, which is in line `number` or after it."""
+    while number < last - 1 and place > state.eMarks[number]:
+        number += 1
+    return number
+
+
+def expression(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Take an expression of MDX that has its lines to itself; it does not end a paragraph."""
+    begin = state.bMarks[first] + state.tShift[first]
+    if silent or not state.env.get("components") or not state.src.startswith("{", begin):
+        return False
+    end = braces(state.src).get(begin, -1) + 1
+    number = line_of(state, end, first, last)
+    if not end or state.src[end : state.eMarks[number]].strip():
+        return False
+    add_line(state, "program", first, number + 1)
+    return True
 
 
 def components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
@@ -287,8 +301,7 @@ def components(state: StateBlock, first: int, last: int, silent: bool) -> bool:
         begin = tag_end(state.src, begin, limit)
         if begin < 0:
             return False
-        while begin > state.eMarks[number]:
-            number += 1
+        number = line_of(state, begin, number, last)
         rest = state.src[begin : state.eMarks[number]]
         if not rest.strip():
             break
@@ -326,7 +339,8 @@ def make_parser() -> MarkdownIt:
     table = next(rule.fn for rule in rules.__rules__ if rule.name == "table")
     rules.at("table", with_row_ends(table), {"alt": ["paragraph", "reference"]})
     for name, rule in [
-        ("module", module), ("components", components), ("verbatim", verbatim), ("directive", directive),
+        ("module", module), ("expression", expression), ("components", components),
+        ("verbatim", verbatim), ("directive", directive),
         ("admonition", admonition), ("marked_line", marked_line),
     ]:  # fmt: skip
         rules.before("table", name, rule, ALL)

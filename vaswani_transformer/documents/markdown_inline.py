@@ -490,7 +490,7 @@ def link_markup(content: str, begin: int, label_end: int, end: int, address: Any
     markup = Markup([opening], [closing], key=("link", address))
     if closing in ("]", "][]"):
         markup.label = content[begin + len(opening) : label_end]
-    elif closing.startswith("](") and (title := title_span(content, label_end + 2, end)):
+    elif closing.startswith("](") and (title := title_span(content, label_end + 2, end - 1)):
         title_begin, title_end = title
         spelled = content[title_begin:title_end]
         markup.after = [content[label_end:title_begin], content[title_end:end]]
@@ -504,10 +504,13 @@ def title_span(content: str, begin: int, end: int) -> tuple[int, int] | None:
     place = destination.pos if destination.ok else begin
     place = skip_spaces(content, place)
     title = PARSER_HELPERS.parseLinkTitle(content, place, end)
-    return (place + 1, title.pos - 1) if title.ok and title.str.strip() else None
+    if not title.ok or not title.str.strip() or skip_spaces(content, title.pos) < end:
+        return None  # or a template with a quotation
+    return place + 1, title.pos - 1
 
 
 def skip_spaces(content: str, place: int) -> int:
+    """Return the place of the next character that is not a space."""
     while content[place : place + 1].isspace():
         place += 1
     return place

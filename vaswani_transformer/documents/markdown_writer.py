@@ -119,10 +119,11 @@ class Pass:
         content = self.nodes(node.nodes) if isinstance(node, Element) else ""
         if markup.key in TAGS:
             return self.emphasis(markup, content)
+        before, content, after = outer_spaces(content, isinstance(markup.key, tuple))
         written = self.pieces(markup.before, markup, texts) + content
         if markup.label is not None and one_line(written) != one_line(markup.before[0] + markup.label):
-            return written + fixed(f"][{markup.label}]")
-        return written + self.pieces(markup.after, markup, texts)
+            return before + written + fixed(f"][{markup.label}]") + after
+        return before + written + self.pieces(markup.after, markup, texts) + after
 
     def text(self, text: str) -> str:
         if text == "\v":
@@ -141,9 +142,7 @@ class Pass:
             opening, closing = f"<{TAGS[markup.key]}>", f"</{TAGS[markup.key]}>"
         elif self.style.emphasis:
             opening = closing = opening.replace("_", "*")
-        inside = content.strip(" ")
-        before = content[: len(content) - len(content.lstrip(" "))] if inside else ""
-        after = content[len(content.rstrip(" ")) :]
+        before, inside, after = outer_spaces(content)
         return before + opening + inside + closing + after
 
     def pieces(self, pieces: list[str], markup: Markup, texts: Iterator[list[Node]]) -> str:
@@ -169,6 +168,15 @@ class Pass:
 def write_title(title: str, quote: str) -> str:
     """Return the title of a link, for a kind of quotation mark, which may be a parenthesis."""
     return re.sub(r"[\\()]" if quote == ")" else rf"[\\{quote}]", r"\\\g<0>", title)
+
+
+def outer_spaces(content: str, are_outside: bool = True) -> tuple[str, str, str]:
+    """Return the spaces before a content, the content, and the spaces after it; they stay inside if wanted."""
+    inside = content.strip(" ")
+    if not inside or not are_outside:
+        return "", content, ""
+    begin = content.index(inside)
+    return content[:begin], inside, content[begin + len(inside) :]
 
 
 def fixed(text: str) -> str:

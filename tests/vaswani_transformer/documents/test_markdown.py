@@ -88,6 +88,7 @@ def test_tables_stay(rows):
         "{% highlight ruby %}\none two\n{% endhighlight %}\n",
         "{{< highlight go >}}\none two\n{{< /highlight >}}\n",
         "{{< one two >}}\n",
+        "{{< code-toggle file=x >}}\none = 'two'\n{{< /code-toggle >}}\n",
         "{: .one-two}\n",
         '--8<-- "one/two.md"\n',
         "--8<--\none.md\ntwo.md\n--8<--\n",
@@ -161,6 +162,8 @@ def test_hard_line_breaks_stay():
     text = "one two\\\nthree four\n"
     assert unchanged(".md", text) == text
     assert reversed_words(".md", text) == "two one\\\nfour three\n"
+    text = f"Straße\\\n{'ß ' * 60}two  \nthree\n"  # longer in capitals
+    assert shouted(".md", text) == f"STRASSE\\\n{'SS ' * 60}TWO  \nTHREE\n"
 
 
 def test_only_line_ends_end_lines():
@@ -326,6 +329,8 @@ def test_shouting_keeps_the_structure(parts):
         ("[a]({{site.baseurl}}/house.html)\n", "[A]({{site.baseurl}}/house.html)\n"),
         ("[a](<my house.md>), [b](größe.md#über)\n", "[A](<my house.md>), [B](größe.md#über)\n"),
         ("[a]({{ site.baseurl }}/house.html)\n", "[A]({{ site.baseurl }}/house.html)\n"),
+        ("[a]({{ '/b c' | url }}) d\n", "[A]({{ '/b c' | url }}) D\n"),
+        ("![a]({{ '/b c' | url }})\n", "![A]({{ '/b c' | url }})\n"),
         ("[a]({% link house.md %})\n", "[A]({% link house.md %})\n"),
         ("- [Previous](a.html) [Next](b.html)\n", "- [PREVIOUS](a.html) [NEXT](b.html)\n"),
         ("See [[House]] and ![[cat.png]] now\n", "SEE [[House]] AND ![[cat.png]] NOW\n"),
@@ -368,6 +373,7 @@ def test_only_words_change(text, expected):
     "text, expected",
     [
         ("Open {props.name} and {a + b} now\n", "OPEN {props.name} AND {a + b} NOW\n"),
+        ("{a} and {b}\n", "{a} AND {b}\n"),
         ("{/* one\n\ntwo */}\n\nText\n", "{/* one\n\ntwo */}\n\nTEXT\n"),
         (
             "<Tab value='one two' label=\"Get started\">\nText\n</Tab>\n",
@@ -516,6 +522,7 @@ def calls(text: str) -> int:
         "--8<--\n",
         "{%highlight\n",
         "import {\n",
+        "{a}\n\n",
         "export const a = {\n",
         "!!! x\n",
         "a\n",
