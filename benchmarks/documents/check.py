@@ -123,13 +123,13 @@ def capitals(texts: list[Text]) -> list[str]:
 
 
 def structure(suffix: str, content: bytes) -> Any:
-    """Returns what another parser sees of a file besides its texts; None where there is no other parser."""
+    """Returns what another parser sees of a file besides its texts; None where no other parser reads it."""
     if suffix in (".md", ".markdown", ".mdx"):
         return markdown_structure(content.decode())
     if suffix in (".html", ".htm"):
         tags = Tags()
         tags.feed(content.decode())
-        return tags.found
+        return tags.tags
     if suffix in (".json", ".arb", ".ipynb"):
         return shape_of(json.loads(content.decode("utf-8-sig")))
     if suffix in (".yaml", ".yml"):
@@ -144,9 +144,9 @@ def structure(suffix: str, content: bytes) -> Any:
 def markdown_structure(text: str) -> list[tuple]:
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     inner = [child for token in tokens for child in token.children or [] if child.type != "text"]
-    kept = [child for child in inner if child.type not in ("softbreak", "html_inline")]
+    inline = [child for child in inner if child.type not in ("softbreak", "html_inline")]
     blocks = [(token.type, token.tag) for token in tokens]
-    return blocks + sorted((child.type, child.attrs.get("href"), child.attrs.get("src")) for child in kept)
+    return blocks + sorted((child.type, child.attrs.get("href"), child.attrs.get("src")) for child in inline)
 
 
 def shape_of(data: Any) -> Any:
@@ -162,13 +162,13 @@ class Tags(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.found: list = []
+        self.tags: list = []
 
     def handle_starttag(self, tag: str, attrs: list):
-        self.found.append((tag, [(name, x) for name, x in attrs if name in ("href", "src", "class", "id", "style")]))
+        self.tags.append((tag, [(name, x) for name, x in attrs if name in ("href", "src", "class", "id", "style")]))
 
     def handle_endtag(self, tag: str):
-        self.found.append(tag)
+        self.tags.append(tag)
 
 
 if __name__ == "__main__":

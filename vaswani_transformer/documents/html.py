@@ -5,7 +5,7 @@ inline elements, so missing end tags do no harm.
 
 The tokenizer is our own, after section 13.2.5 of the HTML standard: html5lib, which follows the standard, reports no
 places and has had no release since 2020; html.parser takes quadratic time for damaged tags; BeautifulSoup and lxml
-write a page anew from their trees.
+write a whole page again from their trees.
 """
 
 import html
@@ -385,9 +385,9 @@ def as_html(nodes: Sequence[Node], spelling: dict[str, str]) -> str:
 
 
 def as_tag(markup: Markup, texts: Sequence[list[Node]]) -> str:
-    first, *others = markup.parts
+    first, *rest = markup.parts
     written = first
-    for value, text, part in zip(markup.values, texts, others, strict=True):
+    for value, text, part in zip(markup.values, texts, rest, strict=True):
         quote = value[0] if value[0] in "\"'" else ""
         is_same = html.unescape(value[1:-1] if quote else value) == "".join(map(text_of, text))
         new = quote + attribute_value(text, quote) + quote

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from ..model.sentences_vaswani import LINE_END
 from ..model.spans_vaswani import Span, words
 
 
@@ -238,11 +237,11 @@ def flatten(nodes: Sequence[Node]) -> Line:
 
 def add(line: Line, nodes: Sequence[Node], path: Path, all_text: str):
     """Add nodes to a line, with placeholders that differ from everything in `all_text`."""
-    for kind, group in groupby(formulas_kept(nodes), kind_of):
+    for kind, members in groupby(formulas_kept(nodes), kind_of):
         if kind in ("object", "glued"):
-            add_kept(line, Kept([*group], path, len(line.text)), kind, all_text)
+            add_kept(line, Kept([*members], path, len(line.text)), kind, all_text)
             continue
-        for node in group:
+        for node in members:
             begin = len(line.text)
             if isinstance(node, Element):
                 index = len(line.elements)
@@ -260,31 +259,31 @@ def kind_of(node: Node) -> str:
     return "element" if has_words(node) else "glued" if is_glued(node) else "object"
 
 
-def add_kept(line: Line, kept: Kept, kind: str, all_text: str):
+def add_kept(line: Line, group: Kept, kind: str, all_text: str):
     if kind == "glued" and line.text.strip():
-        line.glued.append(kept)
+        line.glued.append(group)
         return
     number = len(line.objects)
     while f"{{{number}}}" in all_text or f"{{{number}}}" in line.objects:
         number += 1
-    line.objects[f"{{{number}}}"] = kept
+    line.objects[f"{{{number}}}"] = group
     line.text += f"{{{number}}}"
 
 
 def formulas_kept(nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes with each word that has an index inside it, such as H₂O, fixed as a whole."""
-    kept: list[Node] = []
+    result: list[Node] = []
     for node in nodes:
         rest = re.match(r"\w+", node) if isinstance(node, str) else None
-        if rest and len(kept) > 1 and is_glued(kept[-1]) and (start := end_of_word(kept[-2])):
-            index, before = kept.pop(), kept.pop()
+        if rest and len(result) > 1 and is_glued(result[-1]) and (start := end_of_word(result[-2])):
+            index, before = result.pop(), result.pop()
             if isinstance(before, str):
-                kept.append(before[: -len(start)])
-            kept.append(Fixed([*(before.nodes if isinstance(before, Fixed) else [start]), index, rest[0]]))
+                result.append(before[: -len(start)])
+            result.append(Fixed([*(before.nodes if isinstance(before, Fixed) else [start]), index, rest[0]]))
             node = node[rest.end() :]
         if node != "":
-            kept.append(node)
-    return kept
+            result.append(node)
+    return result
 
 
 def end_of_word(node: Node) -> str:
@@ -302,18 +301,18 @@ class Piece(NamedTuple):
 
     text: A word, a mark, or the text between two of them.
     span: Its place in the translation; that of what it follows if it has no place of its own.
-    kept: What it represents, if it is a placeholder or has been lost.
+    group: What it represents, if it is a placeholder or has been lost.
     path: The elements around it; None if nothing tells.
     """
 
     text: str
     span: Span
-    kept: Kept | None = None
+    group: Kept | None = None
     path: Path | None = None
 
     @property
     def is_word(self) -> bool:
-        return self.kept is not None or re.search(r"\w", self.text) is not None
+        return self.group is not None or re.search(r"\w", self.text) is not None
 
 
 def transfer_markup(
@@ -331,15 +330,15 @@ def transfer_markup(
     """
     pieces: list[Piece] = []
     for piece in split_pieces(translation, line.objects):
-        is_line_end = LINE_END.search(piece.text) is not None
+        is_line_end = len(f"{piece.text}.".splitlines()) > 1
         source = None if is_line_end else find_source(piece.span, alignments, line)
-        pieces += [piece] if piece.kept else split_at_markup(piece, source, line)
-    placed = {id(piece.kept) for piece in pieces}
-    for kept in line.glued:
-        insert(pieces, kept, alignments, line, "")
-    for kept in line.objects.values():
-        if id(kept) not in placed:
-            insert(pieces, kept, alignments, line, " ")
+        pieces += [piece] if piece.group else split_at_markup(piece, source, line)
+    placed = {id(piece.group) for piece in pieces}
+    for group in line.glued:
+        insert(pieces, group, alignments, line, "")
+    for group in line.objects.values():
+        if id(group) not in placed:
+            insert(pieces, group, alignments, line, " ")
     tree = Tree(line, pieces)
     return tree.build((), (0, len(line.text)), 0, len(pieces)), tree.lost
 
@@ -389,29 +388,29 @@ def split_at_markup(piece: Piece, source: Span | None, line: Line) -> list[Piece
     return [Piece(line.text[b:e], (b + shift, e + shift), None, path) for b, e, path in runs]
 
 
-def insert(pieces: list[Piece], kept: Kept, alignments: Sequence[tuple[Span, Span]], line: Line, space: str):
+def insert(pieces: list[Piece], group: Kept, alignments: Sequence[tuple[Span, Span]], line: Line, space: str):
     """Insert an object that has no placeholder in the translation after the word that it followed in the source."""
-    end = host_end(pieces, kept, alignments, line)
+    end = host_end(pieces, group, alignments, line)
     index = next((i for i, piece in enumerate(pieces) if piece.span[1] > end), len(pieces))
     if index and pieces[index - 1].text.isspace() and not space:
         index -= 1
     before = pieces[index - 1].path if index else ()
     after = next((piece.path for piece in pieces[index:] if piece.path is not None), ())
-    is_within = len(common_prefix(before or (), after)) > len(kept.path)
+    is_within = len(common_prefix(before or (), after)) > len(group.path)
     place = pieces[index - 1].span[1] if index else 0
-    new = Piece("", (place, place), kept, None if is_within else kept.path)
+    new = Piece("", (place, place), group, None if is_within else group.path)
     pieces[index:index] = [Piece(space, (place, place)), new] if space else [new]
 
 
-def host_end(pieces: list[Piece], kept: Kept, alignments: Sequence[tuple[Span, Span]], line: Line) -> int:
+def host_end(pieces: list[Piece], group: Kept, alignments: Sequence[tuple[Span, Span]], line: Line) -> int:
     """Return the end, in the translation, of what an object followed in the source."""
-    before = [k for name, k in line.objects.items() if k.position + len(name) == kept.position]
-    sources = [span for span in words(line.text) if span[0] < kept.position]
-    targets = [piece.span for piece in pieces if before and piece.kept is before[0]]
+    before = [k for name, k in line.objects.items() if k.position + len(name) == group.position]
+    sources = [span for span in words(line.text) if span[0] < group.position]
+    targets = [piece.span for piece in pieces if before and piece.group is before[0]]
     targets = targets or [target for source, target in alignments if sources and source == sources[-1]]
     if targets:
         return max(end for _, end in targets)
-    return round(kept.position / max(1, len(line.text)) * pieces[-1].span[1]) if pieces else 0
+    return round(group.position / max(1, len(line.text)) * pieces[-1].span[1]) if pieces else 0
 
 
 def common_prefix(first: Path, second: Path) -> Path:
@@ -456,8 +455,8 @@ class Tree:
                 nodes.append(replace(child[-1], nodes=self.build(child, spans[child], i, stop)))
                 i = stop
             else:
-                kept = self.pieces[i].kept
-                nodes += kept.nodes if kept else [self.pieces[i].text]
+                group = self.pieces[i].group
+                nodes += group.nodes if group else [self.pieces[i].text]
                 i += 1
         return expanded(nodes + copies.get(end, []))
 
@@ -485,7 +484,7 @@ class Tree:
         return runs[best][0], runs[best][-1] + 1
 
     def has_letters(self, i: int) -> bool:
-        return self.pieces[i].kept is None and self.pieces[i].is_word
+        return self.pieces[i].group is None and self.pieces[i].is_word
 
     def place_lost(
         self,
@@ -513,7 +512,7 @@ class Tree:
             return abs(sum(self.pieces[i].span) / 2 - place)
 
         taken = {i for interval in intervals.values() for i in range(*interval)}
-        is_free = [i not in taken and not self.pieces[i].kept and self.pieces[i].is_word for i in range(begin, end)]
+        is_free = [i not in taken and not self.pieces[i].group and self.pieces[i].is_word for i in range(begin, end)]
         if free := [begin + i for i, free in enumerate(is_free) if free]:
             nearest = min(free, key=distance)
             intervals[path] = nearest, nearest + 1

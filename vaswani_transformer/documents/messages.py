@@ -2,7 +2,7 @@
 
 The value of a JSON or YAML file, an entry of gettext or XLIFF. Placeholders of printf, Python, Ruby, Mustache and the
 like are objects; tags of HTML and BBCode that are closed are elements; ICU's plural and select keep their frame, and
-their branches are texts of their own. There is no library that finds the places of all of these; ICU's own parser is
+their branches are texts of their own. No library finds the places of all of these: ICU's own parser is
 C++, and pyicumessageformat does not report positions.
 """
 
@@ -89,8 +89,8 @@ def text_of_node(node: Node, escape: Callable[[str], str]) -> str:
         return as_text(node.nodes, escape)
     origins = node.origin if isinstance(node, Element) else (node.origin,)
     if isinstance(node, Object) and isinstance(node.origin, Frame):
-        first, *others = map(escape, node.origin.parts)
-        return first + "".join(as_text(text, escape) + part for text, part in zip(node.texts, others, strict=True))
+        first, *rest = map(escape, node.origin.parts)
+        return first + "".join(as_text(text, escape) + part for text, part in zip(node.texts, rest, strict=True))
     written = [origin.origin if isinstance(origin, Mark) else escape(origin) for origin in origins]
     return as_text(node.nodes, escape).join(written) if isinstance(node, Element) else written[0]
 

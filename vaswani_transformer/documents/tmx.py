@@ -48,7 +48,7 @@ def read(content: bytes, options: Options) -> Tmx:
     """Find the entries without a variant in the target language.
 
     Raises:
-        DocumentError: The file is damaged, not in TMX or has no texts, or there is no target language.
+        DocumentError: The file is damaged, not in TMX or has no texts.
     """
     xml = Xml(content)
     if xml.root.name != "tmx":

@@ -1,6 +1,6 @@
 """XLIFF 1.2 and 2.x: entries without a translation get one, and everything else stays.
 
-An entry with a warning is marked for review. translate-toolkit and the Okapi framework write the whole file anew.
+An entry with a warning is marked for review. translate-toolkit and the Okapi framework write the whole file again.
 """
 
 import re
@@ -149,7 +149,7 @@ def is_translatable(unit: Tree) -> bool:
 
 
 def needs_translation(unit: Tree, source: Tree, target: Tree | None) -> bool:
-    """Whether there is no translation yet; many programs begin with a copy of the source."""
+    """Whether a translation is missing; many programs begin with a copy of the source."""
     if target is None or not (target.text.strip() or target.elements):
         return True
     state = (unit if unit.name == "segment" else target).attributes.get("state", "")
