@@ -13,6 +13,8 @@ from .inline import Element, Fixed, Node, Object, script, text_of
 # A run of these characters may take the format of its neighbour.
 MARKS = re.compile(r"[\s.,;:!?()\[\]\"'“”„‘’«»–—…/-]*")
 
+FURTHER_LINE_ENDS = "\x1d\x1e\f"
+
 
 class Run(NamedTuple):
     """The format of a piece of text.
@@ -30,6 +32,7 @@ class Run(NamedTuple):
     is_script: bool = False
     shows_spaces: bool = False
     is_hidden: bool = False
+    is_link: bool = False
 
 
 @dataclass
@@ -72,9 +75,9 @@ def base_run(nodes: Iterable[Node]) -> Run | None:
     sizes: Counter[tuple] = Counter()
     runs: dict[tuple, Run] = {}
     for run in all_runs(nodes):
-        sizes[run.origin.key] += len(text_of(run))
+        sizes[run.origin.key] += len(text_of(run).strip())
         runs.setdefault(run.origin.key, run.origin)
-    plain = [key for key in sizes if not runs[key].is_script]
+    plain = [key for key in sizes if not runs[key].is_script and not runs[key].is_link]
     return runs[max(plain or sizes, key=sizes.__getitem__)] if sizes else None
 
 
@@ -155,19 +158,21 @@ def as_nodes(group: Group, base: Run) -> list[Node]:
     before, nodes = group.nodes[:first], group.nodes[first:]
     if not nodes:
         return before
-    return [*before, script(group.run, nodes) if group.run.is_script else Element(group.run, nodes)]
+    if group.run.is_script:
+        return [*before, script(group.run, nodes)]
+    return [*before, Element(group.run, nodes, group.run.is_link)]
 
 
-def write(nodes: Sequence[Node], base: Run, write_text: Callable[[str], str]) -> str:
-    """Write nodes: strings in runs, and elements and objects by their source text."""
+def write(nodes: Sequence[Node], base: Run, write_text: Callable[[str, Run], str]) -> str:
+    """Write nodes: strings in runs, by `write_text`, and elements and objects by their source text."""
     return "".join(written(nodes, base, base, write_text))
 
 
-def written(nodes: Sequence[Node], run: Run, base: Run, write_text: Callable[[str], str]) -> Iterator[str]:
+def written(nodes: Sequence[Node], run: Run, base: Run, write_text: Callable[[str, Run], str]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, str):
             if node:
-                yield run.start + write_text(node) + run.end
+                yield write_text(node, run)
         elif isinstance(node, Object):
             yield node.origin.write(node.texts)
         elif is_run(node):
@@ -178,3 +183,25 @@ def written(nodes: Sequence[Node], run: Run, base: Run, write_text: Callable[[st
             yield node.origin[1]
         else:
             yield from written(node.nodes, run, base, write_text)
+
+
+@dataclass
+class Marks:
+    """The characters of line ends, and what they represent; each spelling of a break has its own, while there are some.
+
+    The pipeline ends a line of text at these characters.
+    """
+
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def add(self, source: str, preferred: str = "") -> str | None:
+        """Return the character of a break, or None if none is left."""
+        characters = preferred + FURTHER_LINE_ENDS
+        known = next((c for c in characters if self.sources.get(c, source) == source), None)
+        if known:
+            self.sources[known] = source
+        return known
+
+    def split(self, text: str) -> list[str]:
+        """Split a text into strings and the characters of breaks."""
+        return re.split(f"([{''.join(self.sources)}])", text) if self.sources else [text]

@@ -105,7 +105,7 @@ def test_a_missing_file_is_an_os_error(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .docx, .htm"),
+        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .arb, .docx, .htm"),
         ("noSuffix", b"", "noSuffix: unsupported document format."),
         ("a.docx", b"no zip", "a.docx: Not a Word document (.docx), or the file is damaged"),
         ("a.json", b"{", "a.json: Not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),

@@ -344,9 +344,7 @@ def test_a_field_over_several_paragraphs_stays_around_its_texts():
     start = FIELD.format("TOC", run("one two")).rpartition("<w:r>")[0]
     content = paragraph_of(start)
     assert texts_of(".docx", content) == ["one two"]
-    assert main_part(reversed_words(".docx", content)) == main_part(content).replace("one two", "two one").replace(
-        "'", '"'
-    )
+    assert main_part(reversed_words(".docx", content)) == main_part(content).replace("one two", "two one")
 
 
 def test_fields_that_cross_other_markup_are_left_alone_and_counted():
