@@ -163,26 +163,36 @@ def as_nodes(group: Group, base: Run) -> list[Node]:
     return [*before, Element(group.run, nodes, group.run.is_link)]
 
 
-def write(nodes: Sequence[Node], base: Run, write_text: Callable[[str, Run], str]) -> str:
-    """Write nodes: strings in runs, by `write_text`, and elements and objects by their source text."""
-    return "".join(written(nodes, base, base, write_text))
+def write_source(node: Object) -> str:
+    """Write an object as it is in the file, with its texts."""
+    return node.origin.write(node.texts)
 
 
-def written(nodes: Sequence[Node], run: Run, base: Run, write_text: Callable[[str, Run], str]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, str):
-            if node:
-                yield write_text(node, run)
-        elif isinstance(node, Object):
-            yield node.origin.write(node.texts)
-        elif is_run(node):
-            yield from written(node.nodes, node.origin, base, write_text)
-        elif isinstance(node, Element):
-            yield node.origin[0]
-            yield from written(node.nodes, base, base, write_text)
-            yield node.origin[1]
-        else:
-            yield from written(node.nodes, run, base, write_text)
+def write(
+    nodes: Sequence[Node],
+    base: Run,
+    write_text: Callable[[str, Run], str],
+    write_object: Callable[[Object], str] = write_source,
+) -> str:
+    """Write nodes: strings in runs, by `write_text`, and elements by their source text."""
+
+    def written(nodes: Sequence[Node], run: Run) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, str):
+                if node:
+                    yield write_text(node, run)
+            elif isinstance(node, Object):
+                yield write_object(node)
+            elif is_run(node):
+                yield from written(node.nodes, node.origin)
+            elif isinstance(node, Element):
+                yield node.origin[0]
+                yield from written(node.nodes, base)
+                yield node.origin[1]
+            else:
+                yield from written(node.nodes, run)
+
+    return "".join(written(nodes, base))
 
 
 @dataclass
