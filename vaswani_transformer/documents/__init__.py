@@ -46,6 +46,7 @@ FORMATS = {
     ".odt": Format("opendocument", is_text=False),
     ".odp": Format("opendocument", is_text=False),
     ".ods": Format("opendocument", is_text=False),
+    ".epub": Format("epub", is_text=False),
     ".po": Format("gettext", is_text=False),
     ".pot": Format("gettext", is_text=False),
     ".xliff": Format("xliff", is_text=False),
