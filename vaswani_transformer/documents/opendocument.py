@@ -11,8 +11,8 @@ from functools import partial
 
 from .archive import Archive, ArchiveDocument, XmlPart, markup
 from .document import DocumentError, Options, Span
-from .inline import Element, Fixed, Node, Object, has_words
-from .runs import Marks, Run, anchor, merged, write, write_source
+from .inline import Element, Node, Object, has_words
+from .runs import Anchor, Marks, Run, anchor, merged, write, write_source
 from .xml import Kept, Text, Tree, Xml, escaped, qualified
 
 
@@ -173,7 +173,7 @@ class Paragraph:
         texts = [span.nodes for span in spans]
         if element.name in ("note", "annotation"):
             self.part.untranslated["comments"] += is_comment
-            return Fixed([Object(origin, texts=texts)], is_glued=True)
+            return Anchor([Object(origin, texts=texts)], is_visible=not is_comment)
         is_field = not spans and element.namespace.startswith(TEXTS)
         if not spans:
             self.part.untranslated["fields" if is_field else "objects"] += 1

@@ -35,6 +35,18 @@ class Run(NamedTuple):
     is_link: bool = False
 
 
+@dataclass(eq=False)
+class Anchor(Fixed):
+    """What the model does not see, such as a bookmark; it follows the word before it.
+
+    Args:
+        is_visible: Readers see it, such as the mark of a footnote.
+    """
+
+    is_glued: bool = True
+    is_visible: bool = False
+
+
 @dataclass
 class Group:
     """Neighbouring runs of one format, with the anchors between them; or another node, without a run."""
@@ -43,9 +55,10 @@ class Group:
     nodes: list[Node] = field(default_factory=list)
     last: int = -1  # the index of the last string
 
-    def add(self, text: str, anchors: Sequence[Node] = ()):
+    def add(self, text: str, anchors: Sequence[Anchor] = ()):
         """Add text; anchors inside a word move behind it, so that the model sees the word."""
-        if self.last >= 0 and anchors and self.nodes[self.last][-1:].isalnum():
+        is_invisible = bool(anchors) and not any(anchor.is_visible for anchor in anchors)
+        if self.last >= 0 and is_invisible and self.nodes[self.last][-1:].isalnum():
             head = re.match(r"\w*", text)[0]
             self.nodes[self.last] += head
             text = text[len(head) :]
@@ -57,13 +70,12 @@ class Group:
             self.nodes.append(text)
 
 
-def anchor(origin: Markup) -> Fixed:
-    """Return something that the model does not see, such as a bookmark; it follows the word before it."""
-    return Fixed([Object(origin)], is_glued=True)
+def anchor(origin: Markup, is_visible: bool = False) -> Anchor:
+    return Anchor([Object(origin)], is_visible=is_visible)
 
 
 def is_anchor(node: Node) -> bool:
-    return isinstance(node, Fixed) and all(isinstance(child, Object) for child in node.nodes)
+    return isinstance(node, Anchor)
 
 
 def is_run(node: Node) -> bool:
@@ -116,7 +128,7 @@ class Merger:
 
     base: Run
     groups: list[Group] = field(default_factory=list)
-    anchors: list[Node] = field(default_factory=list)
+    anchors: list[Anchor] = field(default_factory=list)
     is_in_word: bool = False
     is_formatted: bool = False
 

@@ -31,6 +31,7 @@ CONTAINERS = set("ins moveTo sdt smartTag customXml dir bdo hyperlink".split())
 DELETED = {"del", "moveFrom"}
 # What the model does not see: it follows the word before it.
 ANCHORS = set("proofErr lastRenderedPageBreak footnoteReference endnoteReference commentReference delText".split())
+NOTES = {"footnoteReference", "endnoteReference"}
 RANGE = re.compile(r".*(?:Start|End)")  # of bookmarks, comments, permissions, moves
 IGNORED = {"lang", "noProof"}  # of a run's format: readers do not see it
 SHOWS_SPACES = set("u highlight shd bdr strike dstrike".split())
@@ -238,7 +239,7 @@ class Paragraph:
         """Convert a child of a run or of a container."""
         element, name = atom.node, atom.name
         if isinstance(element, Kept) or name in ANCHORS or RANGE.fullmatch(name):
-            return [anchor(self.raw([atom]))]
+            return [anchor(self.raw([atom]), name in NOTES)]
         if name in DELETED:
             self.part.untranslated["deleted texts"] += 1
             return [anchor(self.raw([atom]))]
