@@ -20,7 +20,10 @@ KIND = "an OpenDocument file (.odt, .odp, .ods)"
 PARTS = {"content.xml": "", "styles.xml": "headers and footers, "}
 PARAGRAPHS = {"p", "h"}
 # Places of headings, changes, comments and index entries: the model does not see them.
-ANCHOR = re.compile(r"(?:bookmark|reference-mark|change|soft-page-break|toc-mark|.*-index-mark).*|annotation-end|s")
+ANCHOR = re.compile(
+    r"(?:bookmark|reference-mark|change|toc-mark|alphabetical-index-mark|user-index-mark)(?:-start|-end)?"
+    r"|soft-page-break|annotation-end"
+)
 CONTAINERS = {"a", "meta", "meta-field"}
 TEXTS = "urn:oasis:names:tc:opendocument:xmlns:text:"
 HIDDEN = {"tracked-changes"}  # deleted text
@@ -142,6 +145,8 @@ class Paragraph:
         """Convert an element in a paragraph."""
         xml, name = self.part.xml, element.name
         source = xml.slice(element.begin, element.end)
+        if ANCHOR.fullmatch(name):
+            return [anchor(markup(xml, element.begin, element.end, (), run.start, run.end))]
         if not element.namespace.startswith(TEXTS):
             return [self.object(element, run)]
         if name == "span":
@@ -157,8 +162,6 @@ class Paragraph:
             start = run.start + xml.slice(element.begin, element.inside)
             end = xml.slice(element.inside_end, element.end) + run.end
             return [Element((start, end), self.nodes(element, PLAIN, depth + 1), is_link=name == "a")]
-        if ANCHOR.fullmatch(name):
-            return [anchor(markup(xml, element.begin, element.end, (), run.start, run.end))]
         return [self.object(element, run)]
 
     def object(self, element: Tree, run: Run) -> Node:

@@ -138,7 +138,8 @@ class Merger:
 
     def add(self, run: Run, text: str):
         last = self.groups[-1].run if self.groups else None
-        if run.key != self.base.key and not run.shows_spaces and MARKS.fullmatch(text):
+        is_drawn = run.shows_spaces and text != " "  # the place for a signature, for example
+        if run.key != self.base.key and not is_drawn and MARKS.fullmatch(text):
             run = last if last and not last.is_script else self.base
         is_plain = run.key == self.base.key
         head = re.match(r"\w*", text)[0] if self.is_in_word else ""

@@ -61,6 +61,7 @@ PIECE = st.one_of(
             "<text:s/>",
             "\n  ",
             "<!-- x -->",
+            '<text:bookmark-ref text:ref-name="a">7</text:bookmark-ref>',
             '<text:bookmark text:name="a"/>',
             "<text:page-number>7</text:page-number>",
             "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>a note</text:p>"
@@ -103,6 +104,11 @@ def inventory(content: bytes) -> list:
 )
 def test_words_move_with_their_formats(content, expected):
     assert inside(reversed_words(".odt", p(content))) == expected
+
+
+def test_references_are_words_and_marks_are_invisible():
+    mark, reference = '<text:bookmark text:name="a"/>', '<text:bookmark-ref text:ref-name="a">7</text:bookmark-ref>'
+    assert texts_of(".odt", p(f"see {reference} of{mark} this")) == ["see {0} of this"]
 
 
 def test_notes_and_frames_are_texts_of_their_own():

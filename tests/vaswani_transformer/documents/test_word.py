@@ -289,6 +289,8 @@ def test_formats_and_objects_move_with_their_words(parts, expected):
         ([run("x", "<w:vanish/>"), run("one")], ["one"]),
         ([run("T", "<w:b/>"), run("h"), run("is", "<w:i/>"), run(" one")], ["This one"]),
         ([run("one"), run(", ", "<w:b/>"), run("two")], ["one, two"]),
+        ([run("one"), run(" ", "<w:u w:val='single'/>"), run("two")], ["one two"]),
+        ([run("Sign: "), run("      ", "<w:u w:val='single'/>"), run(" here")], ["Sign: {0} here"]),
         ([run("m"), run("2", "<w:vertAlign w:val='superscript'/>"), run(" of land")], ["m of land"]),
     ],
 )
