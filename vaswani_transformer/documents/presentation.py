@@ -10,7 +10,7 @@ from functools import partial
 from .archive import Archive, ArchiveDocument, XmlPart, markup
 from .document import DocumentError, Options, Span
 from .inline import Element, Node, Object, has_words
-from .runs import Marks, Run, anchor, base_run, merged, write
+from .runs import Marks, Run, anchor, base_run, has_entities, merged, write
 from .xml import Kept, Text, Tree, Xml, escaped, qualified
 
 
@@ -73,8 +73,8 @@ def nodes_of(xml: Xml, child: Tree | Text | Kept, marks: Marks, untranslated: Co
         return []
     if isinstance(child, Kept):
         return [anchor(markup(xml, child.begin, child.end))]
-    if child.name == "r":
-        text = child.find("t")
+    text = child.find("t") if child.name == "r" else None
+    if child.name == "r" and not (text and has_entities(text)):
         return [Element(run_of(xml, child, text), [text.text])] if text is not None and text.text else []
     if child.name == "br" and (character := marks.add(xml.slice(child.begin, child.end), "\v")):
         return [Element(Run(("br",), "", ""), [character])]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .archive import Markup
 from .inline import Element, Fixed, Node, Object, script, text_of
+from .xml import Kept, Tree
 
 
 # A run of these characters may take the format of its neighbour.
@@ -76,6 +77,11 @@ def anchor(origin: Markup, is_visible: bool = False) -> Anchor:
 
 def is_anchor(node: Node) -> bool:
     return isinstance(node, Anchor)
+
+
+def has_entities(element: Tree) -> bool:
+    """Whether an element with text has comments or entities of the document's own, which stay."""
+    return any(isinstance(child, Kept) for child in element.children)
 
 
 def is_run(node: Node) -> bool:

@@ -12,9 +12,9 @@ from posixpath import dirname, join, normpath
 
 from .archive import Archive, ArchiveDocument, XmlPart, markup
 from .document import DocumentError, Options, Span
-from .inline import Element, has_words
+from .inline import Element, Object, has_words
 from .presentation import drawing
-from .runs import Run, anchor, base_run, merged, write
+from .runs import Run, anchor, base_run, has_entities, merged, write
 from .xml import Kept, Tree, Xml, escaped, qualified
 
 
@@ -114,7 +114,10 @@ def spans(xml: Xml, item: Tree, place: str) -> Iterator[Span]:
     nodes = []
     for child in content:
         if isinstance(child, Tree) and child.name in ("r", "t"):
-            if (text := child if child.name == "t" else child.find("t")) is not None and text.text:
+            text = child if child.name == "t" else child.find("t")
+            if text is not None and has_entities(text):
+                nodes.append(Object(markup(xml, child.begin, child.end)))
+            elif text is not None and text.text:
                 nodes.append(Element(run_of(xml, child, text), [text.text]))
         elif isinstance(child, Tree | Kept):
             nodes.append(anchor(markup(xml, child.begin, child.end)))

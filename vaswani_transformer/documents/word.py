@@ -13,7 +13,7 @@ from functools import partial
 from .archive import Archive, ArchiveDocument, Markup, XmlPart, markup
 from .document import DocumentError, Options, Span
 from .inline import Element, Node, Object, has_words
-from .runs import Marks, Run, anchor, base_run, merged, write
+from .runs import Marks, Run, anchor, base_run, has_entities, merged, write
 from .xml import Kept, Text, Tree, Xml, escaped, qualified
 
 
@@ -283,7 +283,7 @@ class Paragraph:
 
     def text(self, element: Tree) -> str | None:
         """Return the characters of a part of a run, or None for an object."""
-        if element.name == "t":
+        if element.name == "t" and not has_entities(element):
             text = element.text.replace("\n", " ")
             return text if element.attributes.get(SPACE) == "preserve" else text.strip()
         source = self.xml.slice(element.begin, element.end)

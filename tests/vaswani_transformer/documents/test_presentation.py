@@ -48,6 +48,8 @@ PIECES = st.lists(
                 '<a:br><a:rPr sz="12"/></a:br>',
                 '<a:fld id="1" type="slidenum"><a:t>7</a:t></a:fld>',
                 run(" "),
+                run("a<!-- y -->b"),
+                "<a:r><a:t/></a:r>",
                 run(", ", 'i="1"'),
                 "<!-- x -->",
                 "\n  ",

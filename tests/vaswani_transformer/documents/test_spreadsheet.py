@@ -57,6 +57,10 @@ def test_texts_come_back(sentences):
             "<si><r><t>one </t></r><r><rPr><b/></rPr><t>two</t></r></si>",
             '<si><r><rPr><b/></rPr><t>two</t></r><r><t xml:space="preserve"> one</t></r></si>',
         ),
+        (
+            "<si><r><t>one two</t></r><r><t>a<!-- x -->b</t></r></si>",
+            "<si><r><t>two one</t></r><r><t>a<!-- x -->b</t></r></si>",
+        ),
         ("<si><t>7.5</t></si><si><t/></si><si/>", "<si><t>7.5</t></si><si><t/></si><si/>"),
     ],
 )

@@ -303,6 +303,11 @@ def test_the_mark_of_a_note_stays_between_a_word_and_a_number():
     assert first_paragraph(shouted(".docx", content)).upper() == "ONETWO [ENDNOTEREFERENCE] 6"
 
 
+def test_comments_of_xml_inside_a_text_stay():
+    content = paragraph_of(run("one "), "<w:r><w:t>two<!-- x --> three</w:t></w:r>")
+    assert "<w:t>two<!-- x --> three</w:t>" in main_part(shouted(".docx", content))
+
+
 def test_tracked_changes_and_fields_stay_in_their_place():
     parts = [
         run("The man opens"),
