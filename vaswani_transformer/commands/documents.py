@@ -15,7 +15,7 @@ from .options import DocumentOptions, ModelChoice, Results, Splitting
 
 
 # Formats that users try. A text with such a suffix is taken for the name of a file, like one with a supported suffix.
-UNSUPPORTED = {".doc", ".epub", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"}
+UNSUPPORTED = {".doc", ".pdf", ".ppt", ".rtf", ".xls"}
 
 
 def document_in(texts: list[str] | None, input: Path | None, output: Path | None) -> Path | None:

@@ -82,7 +82,7 @@ class DocumentOptions:
         ),
     ] = None
     comments: Annotated[
-        bool, typer.Option("--comments", rich_help_panel=DOCUMENTS, help="Translate comments in Word documents.")
+        bool, typer.Option("--comments", rich_help_panel=DOCUMENTS, help="Translate comments in Word and OpenDocument.")
     ] = False
     keep_anchors: Annotated[
         bool,

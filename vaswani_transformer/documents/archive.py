@@ -130,11 +130,12 @@ def numbers_by_value(name: str) -> list:
 
 @dataclass
 class XmlPart:
-    """A part in XML; the places of its texts are in bytes."""
+    """A part in XML; the places of its texts and of other edits are in bytes."""
 
     xml: Xml
     texts: Sequence[Span]
     untranslated: Counter[str] = field(default_factory=Counter)
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
 
     def write(self, translated: Sequence[Translated]) -> bytes:
         changed = [
@@ -142,7 +143,7 @@ class XmlPart:
             for text, new in zip(self.texts, translated, strict=True)
             if not are_equal(new.nodes, text.nodes)
         ]
-        return self.xml.edited(changed)
+        return self.xml.edited([*self.edits, *changed])
 
 
 @dataclass

@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from .archive import Markup
 from .inline import Element, Fixed, Node, Object, script, text_of
+from .xml import Kept, Tree
 
 
 # A run of these characters may take the format of its neighbour.
 MARKS = re.compile(r"[\s.,;:!?()\[\]\"'“”„‘’«»–—…/-]*")
+
+FURTHER_LINE_ENDS = "\x1d\x1e\f"
 
 
 class Run(NamedTuple):
@@ -30,6 +33,19 @@ class Run(NamedTuple):
     is_script: bool = False
     shows_spaces: bool = False
     is_hidden: bool = False
+    is_link: bool = False
+
+
+@dataclass(eq=False)
+class Anchor(Fixed):
+    """What the model does not see, such as a bookmark; it follows the word before it.
+
+    Args:
+        is_visible: Readers see it, such as the mark of a footnote.
+    """
+
+    is_glued: bool = True
+    is_visible: bool = False
 
 
 @dataclass
@@ -40,9 +56,10 @@ class Group:
     nodes: list[Node] = field(default_factory=list)
     last: int = -1  # the index of the last string
 
-    def add(self, text: str, anchors: Sequence[Node] = ()):
+    def add(self, text: str, anchors: Sequence[Anchor] = ()):
         """Add text; anchors inside a word move behind it, so that the model sees the word."""
-        if self.last >= 0 and anchors and self.nodes[self.last][-1:].isalnum():
+        is_invisible = bool(anchors) and not any(anchor.is_visible for anchor in anchors)
+        if self.last >= 0 and is_invisible and self.nodes[self.last][-1:].isalnum():
             head = re.match(r"\w*", text)[0]
             self.nodes[self.last] += head
             text = text[len(head) :]
@@ -54,13 +71,17 @@ class Group:
             self.nodes.append(text)
 
 
-def anchor(origin: Markup) -> Fixed:
-    """Return something that the model does not see, such as a bookmark; it follows the word before it."""
-    return Fixed([Object(origin)], is_glued=True)
+def anchor(origin: Markup, is_visible: bool = False) -> Anchor:
+    return Anchor([Object(origin)], is_visible=is_visible)
 
 
 def is_anchor(node: Node) -> bool:
-    return isinstance(node, Fixed) and all(isinstance(child, Object) for child in node.nodes)
+    return isinstance(node, Anchor)
+
+
+def has_entities(element: Tree) -> bool:
+    """Whether an element with text has comments or entities of the document's own, which stay."""
+    return any(isinstance(child, Kept) for child in element.children)
 
 
 def is_run(node: Node) -> bool:
@@ -72,9 +93,9 @@ def base_run(nodes: Iterable[Node]) -> Run | None:
     sizes: Counter[tuple] = Counter()
     runs: dict[tuple, Run] = {}
     for run in all_runs(nodes):
-        sizes[run.origin.key] += len(text_of(run))
+        sizes[run.origin.key] += len(text_of(run).strip())
         runs.setdefault(run.origin.key, run.origin)
-    plain = [key for key in sizes if not runs[key].is_script]
+    plain = [key for key in sizes if not runs[key].is_script and not runs[key].is_link]
     return runs[max(plain or sizes, key=sizes.__getitem__)] if sizes else None
 
 
@@ -113,7 +134,7 @@ class Merger:
 
     base: Run
     groups: list[Group] = field(default_factory=list)
-    anchors: list[Node] = field(default_factory=list)
+    anchors: list[Anchor] = field(default_factory=list)
     is_in_word: bool = False
     is_formatted: bool = False
 
@@ -123,7 +144,8 @@ class Merger:
 
     def add(self, run: Run, text: str):
         last = self.groups[-1].run if self.groups else None
-        if run.key != self.base.key and not run.shows_spaces and MARKS.fullmatch(text):
+        is_drawn = run.shows_spaces and text != " "  # the place for a signature, for example
+        if run.key != self.base.key and not is_drawn and MARKS.fullmatch(text):
             run = last if last and not last.is_script else self.base
         is_plain = run.key == self.base.key
         head = re.match(r"\w*", text)[0] if self.is_in_word else ""
@@ -155,26 +177,60 @@ def as_nodes(group: Group, base: Run) -> list[Node]:
     before, nodes = group.nodes[:first], group.nodes[first:]
     if not nodes:
         return before
-    return [*before, script(group.run, nodes) if group.run.is_script else Element(group.run, nodes)]
+    if group.run.is_script:
+        return [*before, script(group.run, nodes)]
+    return [*before, Element(group.run, nodes, group.run.is_link)]
 
 
-def write(nodes: Sequence[Node], base: Run, write_text: Callable[[str], str]) -> str:
-    """Write nodes: strings in runs, and elements and objects by their source text."""
-    return "".join(written(nodes, base, base, write_text))
+def write_source(node: Object) -> str:
+    """Write an object as it is in the file, with its texts."""
+    return node.origin.write(node.texts)
 
 
-def written(nodes: Sequence[Node], run: Run, base: Run, write_text: Callable[[str], str]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, str):
-            if node:
-                yield run.start + write_text(node) + run.end
-        elif isinstance(node, Object):
-            yield node.origin.write(node.texts)
-        elif is_run(node):
-            yield from written(node.nodes, node.origin, base, write_text)
-        elif isinstance(node, Element):
-            yield node.origin[0]
-            yield from written(node.nodes, base, base, write_text)
-            yield node.origin[1]
-        else:
-            yield from written(node.nodes, run, base, write_text)
+def write(
+    nodes: Sequence[Node],
+    base: Run,
+    write_text: Callable[[str, Run], str],
+    write_object: Callable[[Object], str] = write_source,
+) -> str:
+    """Write nodes: strings in runs, by `write_text`, and elements by their source text."""
+
+    def written(nodes: Sequence[Node], run: Run) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, str):
+                if node:
+                    yield write_text(node, run)
+            elif isinstance(node, Object):
+                yield write_object(node)
+            elif is_run(node):
+                yield from written(node.nodes, node.origin)
+            elif isinstance(node, Element):
+                yield node.origin[0]
+                yield from written(node.nodes, base)
+                yield node.origin[1]
+            else:
+                yield from written(node.nodes, run)
+
+    return "".join(written(nodes, base))
+
+
+@dataclass
+class Marks:
+    """The characters of line ends, and what they represent; each spelling of a break has its own, while there are some.
+
+    The pipeline ends a line of text at these characters.
+    """
+
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def add(self, source: str, preferred: str = "") -> str | None:
+        """Return the character of a break, or None if none is left."""
+        characters = preferred + FURTHER_LINE_ENDS
+        known = next((c for c in characters if self.sources.get(c, source) == source), None)
+        if known:
+            self.sources[known] = source
+        return known
+
+    def split(self, text: str) -> list[str]:
+        """Split a text into strings and the characters of breaks."""
+        return re.split(f"([{''.join(self.sources)}])", text) if self.sources else [text]

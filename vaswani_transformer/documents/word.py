@@ -13,7 +13,7 @@ from functools import partial
 from .archive import Archive, ArchiveDocument, Markup, XmlPart, markup
 from .document import DocumentError, Options, Span
 from .inline import Element, Node, Object, has_words
-from .runs import Run, anchor, base_run, merged, write
+from .runs import Marks, Run, anchor, base_run, has_entities, merged, write
 from .xml import Kept, Text, Tree, Xml, escaped, qualified
 
 
@@ -31,12 +31,12 @@ CONTAINERS = set("ins moveTo sdt smartTag customXml dir bdo hyperlink".split())
 DELETED = {"del", "moveFrom"}
 # What the model does not see: it follows the word before it.
 ANCHORS = set("proofErr lastRenderedPageBreak footnoteReference endnoteReference commentReference delText".split())
+NOTES = {"footnoteReference", "endnoteReference"}
 RANGE = re.compile(r".*(?:Start|End)")  # of bookmarks, comments, permissions, moves
 IGNORED = {"lang", "noProof"}  # of a run's format: readers do not see it
 SHOWS_SPACES = set("u highlight shd bdr strike dstrike".split())
 WORD_FIELDS = {"oMath", "fldSimple", "ruby", "pgNum"}
 LINE_ENDS = {"br", "tab", "cr", "ptab"}
-FURTHER_LINE_ENDS = "\x1d\x1e\f"  # the pipeline ends a line of text at these characters, too
 HYPHENS = {"noBreakHyphen": "\u2011", "softHyphen": "\xad"}
 MAX_NESTING = 50
 # What follows w:updateFields in the settings.
@@ -154,7 +154,7 @@ class Paragraph:
     part: Part
     element: Tree
     place: str
-    marks: dict[str, str] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
     runs: dict[int, Run] = field(default_factory=dict)
     loose_fields: int = 0
 
@@ -239,7 +239,7 @@ class Paragraph:
         """Convert a child of a run or of a container."""
         element, name = atom.node, atom.name
         if isinstance(element, Kept) or name in ANCHORS or RANGE.fullmatch(name):
-            return [anchor(self.raw([atom]))]
+            return [anchor(self.raw([atom]), name in NOTES)]
         if name in DELETED:
             self.part.untranslated["deleted texts"] += 1
             return [anchor(self.raw([atom]))]
@@ -283,27 +283,17 @@ class Paragraph:
 
     def text(self, element: Tree) -> str | None:
         """Return the characters of a part of a run, or None for an object."""
-        if element.name == "t":
+        if element.name == "t" and not has_entities(element):
             text = element.text.replace("\n", " ")
             return text if element.attributes.get(SPACE) == "preserve" else text.strip()
         source = self.xml.slice(element.begin, element.end)
         if element.name in HYPHENS:
-            self.marks[HYPHENS[element.name]] = source
+            self.marks.sources[HYPHENS[element.name]] = source
             return HYPHENS[element.name]
         if element.name not in LINE_ENDS:
             return None
-        return self.line_end(element, source)
-
-    def line_end(self, element: Tree, source: str) -> str | None:
-        """Return the character of a break or tab; each kind of break has its own, as long as there are some."""
-        if element.name in ("br", "tab") and not element.attributes:
-            character = "\v" if element.name == "br" else "\x1c"
-        else:
-            known = [c for c in FURTHER_LINE_ENDS if self.marks.get(c, source) == source]
-            character = known[0] if known else None
-        if character:
-            self.marks[character] = source
-        return character
+        is_plain = element.name in ("br", "tab") and not element.attributes
+        return self.marks.add(source, ("\v" if element.name == "br" else "\x1c") if is_plain else "")
 
     def run(self, element: Tree) -> Run:
         if id(element) in self.runs:
@@ -364,13 +354,13 @@ def has_texts(nodes: Sequence[Node]) -> bool:
 # From nodes to paragraphs --------------------------------------------------------------------------------------------
 
 
-def write_text(text: str, name: str, marks: dict[str, str]) -> str:
-    """Write the content of a run: texts, line ends and hyphens."""
+def write_text(text: str, run: Run, name: str, marks: Marks) -> str:
+    """Write a run: texts, line ends and hyphens."""
     parts = []
-    for part in re.split(f"([{''.join(marks)}])", text) if marks else [text]:
-        if part in marks:
-            parts.append(marks[part])
+    for part in marks.split(text):
+        if part in marks.sources:
+            parts.append(marks.sources[part])
         elif part := escaped(part):
             space = ' xml:space="preserve"' if part != part.strip() else ""
             parts.append(f"<{name}{space}>{part}</{name}>")
-    return "".join(parts)
+    return run.start + "".join(parts) + run.end

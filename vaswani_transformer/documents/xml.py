@@ -1,7 +1,7 @@
 """XML as it is written: a tree whose elements and texts know their place in the file.
 
 expat reports the place of everything it reads, expands no external entities and bounds the expansion of internal ones.
-lxml, ElementTree and the libraries on top of them would write the whole file again, with other quotes, prefixes and line ends.
+lxml and ElementTree would write the whole file again, with other quotes, prefixes and line ends.
 """
 
 import codecs

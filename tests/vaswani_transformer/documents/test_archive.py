@@ -20,6 +20,11 @@ def packed(parts: dict[str, bytes], **settings) -> bytes:
     return file.getvalue()
 
 
+def part_of(content: bytes, name: str) -> str:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return archive.read(name).decode()
+
+
 def test_parts_keep_their_order_names_dates_and_compression():
     parts = {"mimetype": b"x", "b/é.xml": b"<a/>", "a.bin": bytes(range(256)) * 9}
     file = io.BytesIO()

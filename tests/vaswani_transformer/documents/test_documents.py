@@ -9,6 +9,10 @@ import pytest
 from fake_pipeline import WORD, few, identity, reversed_words, reversing, texts_of, translated, unchanged
 from hypothesis import example, given
 from hypothesis import strategies as st
+from test_epub import epub
+from test_opendocument import p as odt
+from test_presentation import pptx
+from test_spreadsheet import xlsx
 from test_word import docx
 
 from vaswani_transformer.documents import (
@@ -22,7 +26,13 @@ from vaswani_transformer.documents import (
 
 pytestmark = pytest.mark.quick
 
-EXAMPLES = {path.suffix: path.read_bytes() for path in Path(__file__).parent.glob("examples/*")} | {".docx": docx()}
+EXAMPLES = {path.suffix: path.read_bytes() for path in Path(__file__).parent.glob("examples/*")} | {
+    ".docx": docx(),
+    ".pptx": pptx("<a:r><a:t>one two</a:t></a:r>"),
+    ".xlsx": xlsx("<si><t>one two</t></si>"),
+    ".odt": odt("one two"),
+    ".epub": epub("<p>one two</p>"),
+}
 TEXT_EXAMPLES = {suffix: content.decode() for suffix, content in EXAMPLES.items() if FORMATS[suffix].is_text}
 
 
@@ -113,7 +123,7 @@ def test_a_missing_file_is_an_os_error(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .arb, .docx, .htm"),
+        ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .arb, .docx, .epub, .htm"),
         ("noSuffix", b"", "noSuffix: unsupported document format."),
         ("a.docx", b"no zip", "a.docx: Not a Word document (.docx), or the file is damaged"),
         ("a.json", b"{", "a.json: Not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),

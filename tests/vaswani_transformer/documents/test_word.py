@@ -289,11 +289,23 @@ def test_formats_and_objects_move_with_their_words(parts, expected):
         ([run("x", "<w:vanish/>"), run("one")], ["one"]),
         ([run("T", "<w:b/>"), run("h"), run("is", "<w:i/>"), run(" one")], ["This one"]),
         ([run("one"), run(", ", "<w:b/>"), run("two")], ["one, two"]),
+        ([run("one"), run(" ", "<w:u w:val='single'/>"), run("two")], ["one two"]),
+        ([run("Sign: "), run("      ", "<w:u w:val='single'/>"), run(" here")], ["Sign: {0} here"]),
         ([run("m"), run("2", "<w:vertAlign w:val='superscript'/>"), run(" of land")], ["m of land"]),
     ],
 )
 def test_the_model_sees_words_and_fields(parts, expected):
     assert texts_of(".docx", paragraph_of(*parts)) == expected
+
+
+def test_the_mark_of_a_note_stays_between_a_word_and_a_number():
+    content = paragraph_of(run("one two"), "<w:r><w:endnoteReference w:id='2'/></w:r>", run("6"))
+    assert first_paragraph(shouted(".docx", content)).upper() == "ONETWO [ENDNOTEREFERENCE] 6"
+
+
+def test_comments_of_xml_inside_a_text_stay():
+    content = paragraph_of(run("one "), "<w:r><w:t>two<!-- x --> three</w:t></w:r>")
+    assert "<w:t>two<!-- x --> three</w:t>" in main_part(shouted(".docx", content))
 
 
 def test_tracked_changes_and_fields_stay_in_their_place():
