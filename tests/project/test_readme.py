@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", ROOT / "conversion" / "README.md", ROOT / "training
 BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
 RUN_BY_CI = ("install-command", "test-command")
 RUN_HERE = ("in a clone", "needs the corpora", "opens a page")
-NOT_RUN = ("text", "dockerfile", "ini")  # outputs, a cluster's commands, files for a server
+NOT_RUN = ("text", "dockerfile", "yaml", "ini")  # outputs, a cluster's commands, files for a server
 
 
 def blocks(*pages):

@@ -6,14 +6,16 @@ from typing import Any
 
 import typer
 
-from ..documents import FORMATS, SUFFIXES, DocumentError, DocumentTranslator, translate_document
-from ..system.console import Failure, Warnings
+from ..documents import FORMATS, SUFFIXES, DocumentError, DocumentTranslator, read_content, translate_document
+from ..documents.document import primary
+from ..documents.inline import flatten, split_texts
+from ..system.console import Failure, Warnings, err
 from .glossaries import TermCounter
-from .options import Results, Splitting
+from .options import DocumentOptions, ModelChoice, Results, Splitting
 
 
 # Formats that users try. A text with such a suffix is taken for the name of a file, like one with a supported suffix.
-UNSUPPORTED = {".doc", ".epub", ".odp", ".ods", ".odt", ".pdf", ".ppt", ".pptx", ".rtf", ".xls", ".xlsx"}
+UNSUPPORTED = {".doc", ".pdf", ".ppt", ".rtf", ".xls"}
 
 
 def document_in(texts: list[str] | None, input: Path | None, output: Path | None) -> Path | None:
@@ -108,24 +110,59 @@ def check_arguments(document: Path, output: Path | None, results: Results, split
         raise typer.BadParameter(f"These options work with lines, not with documents: {', '.join(unsuitable)}")
 
 
+def choose_languages(document: Path, parts: DocumentOptions, choice: ModelChoice):
+    """Chooses the languages that the document names, unless a checkpoint or languages were chosen.
+
+    Raises:
+        Failure: the document cannot be read.
+    """
+    if choice.checkpoint is None and choice.source_language is None and choice.to is None:
+        source, target = read(document, parts).languages
+        choice.source_language, choice.to = primary(source) or None, primary(target) or None
+
+
+def show_texts(document: Path, parts: DocumentOptions):
+    """Prints each text of a document with its place, and counts what stays as it is.
+
+    Raises:
+        Failure: the document cannot be read.
+    """
+    content = read(document, parts)
+    for text in content.texts:
+        for nodes in split_texts(text.nodes):
+            line = " | ".join(flatten(nodes).text.splitlines())
+            print(f"{text.place}\t{line}" if text.place else line)
+    counts = [f"{reason} ({number:,})" for reason, number in content.untranslated.items()]
+    if counts:
+        err.print(f"Unchanged: {', '.join(counts)}", style="dim", highlight=False)
+
+
+def read(document: Path, parts: DocumentOptions) -> Any:
+    try:
+        return read_content(document.read_bytes(), document.name, parts.for_reading())
+    except (DocumentError, OSError) as error:
+        raise Failure(f"Cannot read the document: {error}") from error
+
+
 def translate(
     document: Path,
     output: Path,
-    keys: list[str],
+    parts: DocumentOptions,
     pipeline: Any,
     settings: dict[str, Any],
-    language: str | None,
+    choice: ModelChoice,
     terms: TermCounter,
 ):
-    """Writes the translated document and prints its warnings; `language` is the target language if it is given.
+    """Writes the translated document and prints its warnings.
 
     Raises:
         Failure: the document cannot be translated, read or written.
     """
     record = pipeline.training_texts
-    translator = DocumentTranslator(pipeline, language or record.target_language or None, settings)
+    target = choice.to or record.target_language or None
+    translator = DocumentTranslator(pipeline, target, settings, source_language=record.source_language)
     try:
-        translate_document(document, output, translator, keys)
+        translate_document(document, output, translator, parts.for_reading())
     except (DocumentError, OSError) as error:
         raise Failure(f"Cannot translate the document: {error}") from error
     terms.count(translator.terms)

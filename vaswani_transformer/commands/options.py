@@ -12,7 +12,7 @@ from ..system.command_line import count, number
 
 DTYPES = "auto", "float32", "int8", "bfloat16", "float16"
 
-INPUT, MODEL, SEARCH = "Input and output", "Model", "Search"
+INPUT, DOCUMENTS, MODEL, SEARCH = "Input and output", "Documents", "Model", "Search"
 
 
 def dtype_name(text: str) -> str:
@@ -57,15 +57,57 @@ Output = Annotated[
         "interrupt, the file contains only complete lines.",
     ),
 ]
-Keys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--key",
-        metavar="KEY",
-        rich_help_panel=INPUT,
-        help="In JSON or YAML, translate only this key, such as title or menu.*.text. Repeat it for more keys.",
-    ),
-]
+
+
+@dataclass(kw_only=True)
+class DocumentOptions:
+    """What of a document `vaswani translate` translates."""
+
+    show_texts: Annotated[
+        bool,
+        typer.Option(
+            "--show-texts",
+            rich_help_panel=DOCUMENTS,
+            help="Translate nothing; print each text of the document with its place, and what would stay as it is.",
+        ),
+    ] = False
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            rich_help_panel=DOCUMENTS,
+            help="In JSON, YAML and the front matter of Markdown, translate only this key, such as title or "
+            "menu.*.text. Repeat it for more keys.",
+        ),
+    ] = None
+    comments: Annotated[
+        bool, typer.Option("--comments", rich_help_panel=DOCUMENTS, help="Translate comments in Word and OpenDocument.")
+    ] = False
+    keep_anchors: Annotated[
+        bool,
+        typer.Option(
+            "--keep-anchors",
+            rich_help_panel=DOCUMENTS,
+            help="In Markdown, add the anchor of the original to each heading, such as {#good-morning}, so that links "
+            "still lead to it.",
+        ),
+    ] = False
+
+    def given(self) -> list[str]:
+        """Returns the options that were given."""
+        values = {
+            "--show-texts": self.show_texts,
+            "--key": self.keys,
+            "--comments": self.comments,
+            "--keep-anchors": self.keep_anchors,
+        }
+        return [name for name, value in values.items() if value]
+
+    def for_reading(self) -> Any:
+        from ..documents import Options
+
+        return Options(tuple(self.keys or ()), self.comments, self.keep_anchors)
 
 
 @dataclass(kw_only=True)

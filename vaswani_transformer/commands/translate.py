@@ -43,7 +43,7 @@ def translate(
     output: options.Output = None,
     results: options.Results,
     splitting: options.Splitting,
-    key: options.Keys = None,
+    parts: options.DocumentOptions,
     choice: options.ModelChoice,
     device: options.Device = None,
     dtype: options.DType = "auto",
@@ -68,24 +68,29 @@ def translate(
     check_files(text, input, output)
     check_n_best(results.n_best, search.beams)
     document = documents.document_in(text, input, output)
-    if document:
+    if document and not parts.show_texts:
         documents.check_arguments(document, output, results, splitting, processes)
-    else:
+    elif not document:
         documents.check_line_output(output)
-        if key:
-            raise typer.BadParameter("Keys work only with JSON and YAML files.", param_hint="--key")
+        if parts.given():
+            raise typer.BadParameter("This option works only with documents.", param_hint=parts.given()[0])
     if processes > 1:
         threads = check_processes(processes, input, threads)
     settings = splitting.settings() | search.settings()
 
     with errors_as_messages(), TermCounter.open(glossary, glossary_report) as terms:
         settings |= terms.settings
+        if document and parts.show_texts:
+            documents.show_texts(document, parts)
+            return
+        if document:
+            documents.choose_languages(document, parts, choice)
         source = models.choose(choice)
         check_output(output)
         model = source, device, dtype, threads
         if document and output:
             pipeline = models.load_with_status(*model)
-            documents.translate(document, output, key or [], pipeline, settings | results.warnings, choice.to, terms)
+            documents.translate(document, output, parts, pipeline, settings | results.warnings, choice, terms)
             return
         lines, total = open_lines(text, input)
         pipeline = models.load_with_status(*model)

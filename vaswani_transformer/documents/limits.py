@@ -2,9 +2,10 @@
 
 from zipfile import ZipFile
 
-from .translator import DocumentError
+from .document import DocumentError
 
 
+MAX_PARTS = 20_000
 MAX_UNPACKED_BYTES = 2**28
 MAX_RATIO = 200  # of unpacked to packed bytes in a part; text reaches 30, and tables of equal cells 100
 MIN_RATIO_BYTES = 2**20  # in a smaller part, any ratio is harmless
@@ -19,6 +20,8 @@ def check_archive(archive: ZipFile):
     Raises:
         DocumentError: The document exceeds a limit; the message says which one.
     """
+    if len(archive.infolist()) > MAX_PARTS:
+        raise DocumentError(f"The file has {len(archive.infolist()):,} parts; the limit is {MAX_PARTS:,}.")
     size = sum(part.file_size for part in archive.infolist())
     if size > MAX_UNPACKED_BYTES:
         raise DocumentError(f"The file unpacks to {size:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}.")

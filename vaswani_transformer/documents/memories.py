@@ -4,14 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from . import FORMATS
+from . import FORMATS, gettext, tmx, xliff
+from .document import DocumentError, Languages, primary
 from .inline import flatten
-from .translator import DocumentError, missing_library
+from .xml import Tree, Xml
 
 
-SUFFIXES = {suffix for suffix, document_format in FORMATS.items() if document_format.module == "bilingual"}
+SUFFIXES = {suffix for suffix, row in FORMATS.items() if row.module in ("gettext", "xliff", "tmx")}
 
 Pair = tuple[str, str]
 
@@ -39,39 +40,81 @@ def read_memory(path: Path, source_language: str | None = None, target_language:
             header, and the other language if there is only one.
 
     Raises:
-        DocumentError: The file is damaged or in another format, translate-toolkit is missing, or the languages are
-            missing or ambiguous.
+        DocumentError: The file is damaged or in another format, or the languages are missing or ambiguous.
         OSError: The file cannot be read.
     """
-    suffix = path.suffix.lower()
     content = path.read_bytes()
     try:
-        from . import bilingual
-
-        store = bilingual.open_store(content, suffix)
-    except ImportError as error:
-        raise missing_library(suffix, error) from error
+        if path.suffix.lower() == ".tmx":
+            return read_tmx(path.name, Xml(content), source_language, target_language)
+        if path.suffix.lower() in (".po", ".pot"):
+            pairs, languages = gettext_pairs(content)
+        else:
+            pairs, languages = xliff_pairs(Xml(content))
     except DocumentError as error:
         raise DocumentError(f"{path.name}: {error}") from error
-    try:
-        if suffix == ".tmx":
-            texts = [texts_by_language(unit) for unit in store.units]
-            header = store.document.getroot().find("{*}header")
-            recorded = (primary_language((header.get("srclang") if header is not None else None) or ""), None)
-        else:
-            pairs = [pair for unit in store.units if is_reliable(unit) for pair in pairs_of(unit)]
-            recorded = (
-                primary_language(store.getsourcelanguage() or ""),
-                primary_language(store.gettargetlanguage() or ""),
-            )
-    except Exception as error:
-        raise DocumentError(f"{path.name}: {bilingual.unreadable(error)}") from error
-    source, target = source_language or recorded[0] or None, target_language or recorded[1] or None
-    if suffix == ".tmx":
-        numbers = Counter(language for text in texts for language in text)
-        source, target = choose_languages(path.name, numbers, source, target)
-        pairs = [(text[source], text[target]) for text in texts if source in text and target in text]
-    return Memory([(a.strip(), b.strip()) for a, b in pairs if a.strip() and b.strip()], source, target)
+    recorded = [primary(language) or None for language in languages]
+    return Memory(with_texts(pairs), source_language or recorded[0], target_language or recorded[1])
+
+
+def with_texts(pairs: list[Pair]) -> list[Pair]:
+    return [(a.strip(), b.strip()) for a, b in pairs if a.strip() and b.strip()]
+
+
+def read_tmx(name: str, xml: Xml, source: str | None, target: str | None) -> Memory:
+    texts = []
+    for unit in xml.root.iter("tu"):
+        variants = [(tmx.language_of(x), segment) for x in unit.elements if (segment := x.find("seg")) is not None]
+        texts.append({language: text_of(xml, segment) for language, segment in reversed(variants)})
+    header = next(xml.root.iter("header"), None)
+    recorded = primary(header.attributes.get("srclang")) if header else ""
+    numbers = Counter(language for text in texts for language in text)
+    source, target = choose_languages(name, numbers, source or recorded or None, target)
+    pairs = [(text[source], text[target]) for text in texts if source in text and target in text]
+    return Memory(with_texts(pairs), source, target)
+
+
+def xliff_pairs(xml: Xml) -> tuple[list[Pair], Languages]:
+    """Return the pairs of a file, without those in a state that asks for work, and its languages."""
+    if xml.root.name != "xliff":
+        raise DocumentError(f"Not an XLIFF file: its outermost element is <{xml.root.name}>.")
+    pairs = []
+    for unit in xml.root.iter("trans-unit", "segment"):
+        source, target = unit.find("source"), unit.find("target")
+        if source is None or target is None:
+            continue
+        state = (unit if unit.name == "segment" else target).attributes.get("state", "")
+        if not re.match("new|needs|initial", state):
+            pairs.append((text_of(xml, source), text_of(xml, target)))
+    return pairs, xliff.languages_of(xml)
+
+
+def gettext_pairs(content: bytes) -> tuple[list[Pair], Languages]:
+    """Return the pairs of a file that are not fuzzy, and the language that its header names."""
+    text, _ = gettext.decoded(content)
+    pairs: list[Pair] = []
+    language = None
+    for entry in gettext.entries_of(text):
+        if entry.is_header:
+            recorded = entry.translations[0].value if entry.translations else ""
+            match = re.search(r"^Language:[ \t]*(\S+)", recorded, re.MULTILINE)
+            language = match[1] if match else None
+        elif not (entry.flags and "fuzzy" in entry.flags[1]):
+            pairs += pairs_of(entry)
+    return pairs, (None, language)
+
+
+def pairs_of(entry: gettext.Entry) -> Iterator[Pair]:
+    """Yield the pair of an entry, and that of its plurals."""
+    source, plural, targets = entry.find("msgid"), entry.find("msgid_plural"), entry.translations
+    if source and targets:
+        yield source.value, targets[0].value
+    if plural and len(targets) > 1:
+        yield plural.value, targets[-1].value
+
+
+def text_of(xml: Xml, element: Tree) -> str:
+    return flatten(xliff.nodes_of(xml, element)).text
 
 
 def choose_languages(name: str, numbers: Counter[str], source: str | None, target: str | None) -> tuple[str, str]:
@@ -94,48 +137,3 @@ def choose_languages(name: str, numbers: Counter[str], source: str | None, targe
     if target not in candidates:
         raise DocumentError(f"{name} has {listed}: choose the target language with --to.")
     return source, target
-
-
-def primary_language(language: str) -> str:
-    """Return "en" for "en-US", and "" for TMX's "*all*"."""
-    return language.replace("_", "-").partition("-")[0].strip("*").lower().removeprefix("all")
-
-
-def texts_by_language(unit: Any) -> dict[str, str]:
-    """The text of a TMX entry in each language."""
-    from .bilingual import nodes_from_xml
-
-    texts = {}
-    for node in unit.getlanguageNodes():
-        language = node.get("{http://www.w3.org/XML/1998/namespace}lang") or node.get("lang") or ""
-        segment = node.find("{*}seg")
-        if segment is not None:
-            texts.setdefault(primary_language(language), flatten(nodes_from_xml(segment)).text)
-    return texts
-
-
-def is_reliable(unit: Any) -> bool:
-    """Whether an entry of gettext or XLIFF is a text whose translation is not marked as doubtful."""
-    from .bilingual import text_element
-
-    target = text_element(unit, "target")
-    if target is None:
-        return bool(unit.source) and unit.istranslatable() and not unit.isfuzzy()
-    return not re.match("new|needs", target.get("state", ""))
-
-
-def pairs_of(unit: Any) -> Iterator[Pair]:
-    """Yield the pair of an entry of gettext or XLIFF, and in gettext also that of the plurals."""
-    from .bilingual import nodes_from_xml, text_element
-
-    source, target = text_element(unit, "source"), text_element(unit, "target")
-    if source is not None:
-        if target is not None:
-            yield flatten(nodes_from_xml(source)).text, flatten(nodes_from_xml(target)).text
-        return
-    sources, targets = (
-        [str(text) for text in getattr(side, "strings", [side or ""])] for side in (unit.source, unit.target)
-    )
-    yield sources[0], targets[0]
-    if len(sources) > 1 and len(targets) > 1:
-        yield sources[1], targets[-1]

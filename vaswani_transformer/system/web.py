@@ -15,7 +15,8 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        is_address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        # Python passes on the number of a failed look-up, which is negative, but not its type.
+        is_address = error.errno == errno.EADDRNOTAVAIL or (error.errno or 0) < 0
         option = "--host, an address of this computer" if is_address else "--port"
         raise OSError(f"Cannot listen on {host}, port {port} ({error.strerror}). Choose another {option}.") from error
 

@@ -1,9 +1,11 @@
-"""Fake translation pipelines, which return texts unchanged or with their words reversed, and helpers to use them."""
+"""Fake translation pipelines, which return texts unchanged, in capitals or with their words reversed, and helpers."""
+
+import re
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from vaswani_transformer.documents import DocumentTranslator, translate_content
+from vaswani_transformer.documents import DocumentTranslator, Options, translate_content
 from vaswani_transformer.model.items_vaswani import KEPT_ITEM
 from vaswani_transformer.model.sentences_vaswani import LINE_END
 from vaswani_transformer.model.spans_vaswani import words
@@ -49,6 +51,18 @@ class Pipeline:
         return (before + new + after if new else text), pairs
 
 
+class Shouting(Pipeline):
+    """Writes every text in capitals, except the placeholders of objects."""
+
+    def record(self, text: str) -> dict:
+        translation, alignments = "", []
+        for part in re.finditer(r"\{\d+\}|\w+|[^\w{]+|\{", text):
+            new = part[0] if part[0].startswith("{") else part[0].upper()
+            alignments.append((part.span(), (len(translation), len(translation) + len(new))))
+            translation += new
+        return {"translation_text": translation, "alignments": alignments}
+
+
 def identity(language: str | None = None) -> DocumentTranslator:
     """Returns a translator that changes nothing."""
     return DocumentTranslator(Pipeline(), language)
@@ -59,26 +73,31 @@ def reversing() -> DocumentTranslator:
     return DocumentTranslator(Pipeline(lambda spans: spans[::-1]))
 
 
-def unchanged(suffix: str, content: str | bytes, language: str | None = None):
+def unchanged(suffix: str, content: str | bytes, language: str | None = None, **options):
     """Returns a document after a translation that changes nothing, as a string or bytes like the original."""
-    return translated(suffix, content, identity(language))
+    return translated(suffix, content, identity(language), **options)
 
 
-def reversed_words(suffix: str, content: str | bytes, keys=()):
+def shouted(suffix: str, content: str | bytes, **options):
+    """Returns a document with its texts in capitals."""
+    return translated(suffix, content, DocumentTranslator(Shouting()), **options)
+
+
+def reversed_words(suffix: str, content: str | bytes, **options):
     """Returns a document with the words of each line reversed."""
-    return translated(suffix, content, reversing(), keys)
+    return translated(suffix, content, reversing(), **options)
 
 
-def translated(suffix: str, content: str | bytes, translator: DocumentTranslator, keys=()):
+def translated(suffix: str, content: str | bytes, translator: DocumentTranslator, **options):
     if isinstance(content, bytes):
-        return translate_content(content, f"file{suffix}", translator, keys)
-    return translate_content(content.encode(), f"file{suffix}", translator, keys).decode()
+        return translate_content(content, f"file{suffix}", translator, Options(**options))
+    return translate_content(content.encode(), f"file{suffix}", translator, Options(**options)).decode()
 
 
-def texts_of(suffix: str, content: str | bytes) -> list[str]:
+def texts_of(suffix: str, content: str | bytes, **options) -> list[str]:
     """Returns the texts of a document that the pipeline sees."""
     translator = identity()
-    translated(suffix, content, translator)
+    translated(suffix, content, translator, **options)
     return translator.pipeline.seen
 
 

@@ -1,14 +1,19 @@
 """JSON and YAML: which texts are translated, by keys, and that everything else stays."""
 
 import json
+import re
 
 import pytest
 import yaml
-from fake_pipeline import SENTENCE, few, reversed_words, texts_of, unchanged
+from fake_pipeline import SENTENCE, Shouting, few, identity, reversed_words, shouted, texts_of, translated, unchanged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani_transformer.documents.data import is_chosen
+from vaswani_transformer.documents import DocumentError
+from vaswani_transformer.documents.data import BOOLEAN, is_chosen
+from vaswani_transformer.documents.inline import flatten, join_texts, split_texts
+from vaswani_transformer.documents.messages import as_nodes, as_text
+from vaswani_transformer.documents.translator import with_markup
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -38,7 +43,14 @@ def strings_in(value) -> list[str]:
 def test_any_json_comes_back(value, indent, ascii_only, around):
     text = around + json.dumps(value, indent=indent, ensure_ascii=ascii_only) + around
     assert unchanged(".json", text) == text
-    assert texts_of(".json", text)[: len(strings_in(value))] == [text.strip() and text for text in strings_in(value)]
+    assert strings_in(json.loads(shouted(".json", text))) == [capitals(old) for old in strings_in(value)]
+
+
+def capitals(text: str) -> str:
+    """Returns a text as a shouting translator writes it."""
+    nodes = as_nodes(text)
+    new = (with_markup(part, flatten(part), Shouting().record(flatten(part).text)) for part in split_texts(nodes))
+    return as_text(join_texts(nodes, (piece.nodes for piece in new)))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +59,7 @@ def test_any_json_comes_back(value, indent, ascii_only, around):
         r'"a\/b c"',
         r'"a \u00E9 b"',
         r'"é \u2026 b"',
-        r'"\ud83d\ude00 a \ud800"',
+        r'"\ud83d\ude00 a"',
         '{"a" : "b c" ,"a":"d e"}',
         '[1e5, -0.0, NaN, 1.50, "a b"]',
         '{"k\\"": "a b", "": "c"}',
@@ -86,8 +98,8 @@ def test_texts_of_json_are_translated_and_escaped_as_before(text, expected):
 )
 def test_keys_choose_texts(keys, expected):
     data = {"title": "one two", "menu": {"text": "one two", "items": ["one two"]}}
-    assert json.loads(reversed_words(".json", json.dumps(data), keys)) == expected
-    assert yaml.safe_load(reversed_words(".yaml", yaml.safe_dump(data, sort_keys=False), keys)) == expected
+    assert json.loads(reversed_words(".json", json.dumps(data), keys=keys)) == expected
+    assert yaml.safe_load(reversed_words(".yaml", yaml.safe_dump(data, sort_keys=False), keys=keys)) == expected
 
 
 def test_patterns_match_the_path_or_the_last_key_with_its_case():
@@ -106,10 +118,24 @@ def test_values_and_comments_of_yaml_stay(values):
 
 
 @few
-@given(values_with(SENTENCE))
-def test_the_values_of_any_yaml_stay(value):
-    text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False)
-    assert yaml.safe_load(unchanged(".yaml", text)) == value
+@given(
+    values_with(SENTENCE | ANY_TEXT.filter(lambda text: not re.search(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", text))),
+    st.sampled_from(["", '"', "'", "|", ">"]),
+    st.sampled_from([None, False, True]),
+    st.sampled_from([None, 4, 8]),
+    st.sampled_from([20, 1000]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_yaml_comes_back_and_its_texts_are_translated(value, style, is_flow, indent, width, newline):
+    settings = {"default_style": style or None, "default_flow_style": is_flow, "indent": indent, "width": width}
+    text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, **settings).replace("\n", newline)
+    assert unchanged(".yaml", text) == text
+    old = yaml.safe_load(text)
+    assert strings_in(yaml.safe_load(shouted(".yaml", text))) == [expected(text) for text in strings_in(old)]
+
+
+def expected(text: str) -> str:
+    return text if BOOLEAN.fullmatch(text) else capitals(text)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +155,11 @@ def test_the_values_of_any_yaml_stay(value):
         "a:  # one\n  b: x y  # two\n\n  # three\n  c: z w\n# four\n",
         "a: x y\r\nb:\r\n  - z w\r\n",
         "# only a comment\n",
+        "# first\n---\na: x y\n...\n---\n",
+        "d: &d {a: x y}\nb:\n    <<: *d\n    c: z w\n",
+        "a: &b x y\nc: *b\n",
+        '{ "a" : x y ,  b: z w }\n',
+        "a: |2\n    x y\n   z\nb: >+\n  z w\n  x\n\n\n",
         "a: 1\n\n\n# and no texts\nb:   [ 2,3 ]",
         "",
     ],
@@ -154,3 +185,59 @@ def test_aliases_of_aliases_are_translated_once():
     content = f'a: &a ["one two"]\n{lists}o: [*n]\n'  # n represents 4 ** 13 texts
     assert texts_of(".yaml", content) == ["one two"]
     assert reversed_words(".yaml", content) == content.replace("one two", "two one")
+
+
+# Messages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "new"),
+    [
+        (
+            "{n, plural, one {# file} other {# files}} in the house",
+            "{n, plural, one {# FILE} other {# FILES}} IN THE HOUSE",
+        ),
+        ("{g, select, male {He} other {They}} opened {x}", "{g, select, male {HE} other {THEY}} OPENED {x}"),
+        ("See :ref:`the house <label>` and ``open(x)``.", "SEE :ref:`the house <label>` AND ``open(x)``."),
+        ("[% user %] has %(number)d of %{all} and %s, 50% off", "[% user %] HAS %(number)d OF %{all} AND %s, 50% OFF"),
+        ("&Open File...", "&OPEN FILE..."),
+        ("Save _As", "SAVE _AS"),
+        ("AT&T and R&D", "AT&T AND R&D"),
+        ("Click <b>here</b> or [url=a]there[/url]", "CLICK <b>HERE</b> OR [url=a]THERE[/url]"),
+        ("{n, plural, one {no end", "{N, PLURAL, ONE {NO END"),
+        ("{n, plural, =0 {no} other {{n} of <b>all</b>}}", "{n, plural, =0 {NO} other {{n} OF <b>ALL</b>}}"),
+    ],
+)
+def test_messages_keep_their_placeholders_and_frames(message, new):
+    for suffix in (".json", ".yaml", ".arb"):
+        assert json.loads(shouted(suffix, json.dumps({"a": message}))) == {"a": new}
+
+
+@few
+@given(st.text("{}<>/bi[]%s$#,&_ one plural", max_size=60))
+def test_any_message_comes_back(message):
+    assert as_text(as_nodes(message)) == message
+    assert as_text(join_texts(as_nodes(message), iter(split_texts(as_nodes(message))))) == message
+
+
+@pytest.mark.parametrize("word", ["no", "No", "yes", "on", "OFF", "y", "true"])
+def test_words_that_yaml_reads_as_booleans_stay(word):
+    assert shouted(".yaml", f"restart: {word}\nquoted: '{word}'\n") == f"restart: {word}\nquoted: '{word.upper()}'\n"
+
+
+def test_a_translation_is_quoted_where_yaml_would_misread_it():
+    for text, new in [("a b", "'No'"), ("c d", "'x: y'"), ("e f", "'- x'"), ("g h", "'12'"), ("i j", "'a #b'")]:
+        translator = identity()
+        translator.pipeline.record = lambda _, new=new: {"translation_text": new[1:-1]}
+        assert translated(".yaml", f"k: {text}\n", translator) == f"k: {new}\n"
+
+
+def test_half_a_surrogate_pair_is_an_error():
+    for suffix in (".json", ".yaml"):
+        with pytest.raises(DocumentError, match=r"Half a character|Not valid YAML"):
+            unchanged(suffix, r'{"a": "Open the window \ud83d"}')
+
+
+def test_metadata_of_arb_stays():
+    content = '{"@@locale": "en", "hello": "Hello you", "@hello": {"description": "Says hello"}}'
+    assert shouted(".arb", content) == content.replace("Hello you", "HELLO YOU")

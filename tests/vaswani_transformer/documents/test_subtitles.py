@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from fake_pipeline import SENTENCE, SENTENCES, few, identity, reversed_words, texts_of, translated, unchanged
+from fake_pipeline import SENTENCE, SENTENCES, few, reversed_words, shouted, texts_of, unchanged
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +11,23 @@ from vaswani_transformer.documents.subtitles import split_by_length, split_lines
 
 
 TAGGED = st.sampled_from(
-    ["{}", "<i>{}</i>", "<b>a <i>{}</i></b>", "{{\\an8}}{}", "<c.red>{}</c>", "<v Ann>{}", "{}</i>"]
+    [
+        "{}",
+        "  {}  ",
+        "{}\n{}",
+        "{}\n\n- {}",
+        "<i>{0}\n{0}</i>",
+        "<rt>x</rt>{}",
+        "&amp; {}",
+        "<i>{}</i>",
+        "<b>a <i>{}</i></b>",
+        "{{\\an8}}{}",
+        "<c.red>{}</c>",
+        "<v Ann>{}",
+        "{}</i>",
+    ]
 )
-CUE = st.lists(st.builds(str.format, TAGGED, SENTENCE), min_size=1, max_size=3).map(" ".join)
+CUE = st.lists(st.builds(str.format, TAGGED, SENTENCE, SENTENCE), min_size=1, max_size=3).map(" ".join)
 
 
 def file_of(suffix: str, cues: list[str]) -> str:
@@ -31,18 +45,19 @@ def test_cues_with_tags_stay(cues, suffix):
 
 @few
 @given(st.lists(CUE, min_size=1, max_size=4), st.sampled_from([".srt", ".vtt"]))
-def test_reversed_words_keep_times_and_tags(cues, suffix):
+def test_words_that_change_keep_times_and_tags(cues, suffix):
     text = file_of(suffix, cues)
-    after = reversed_words(suffix, text)
     pattern = r"^.*-->.*$|</?\w[^>]*>|\{.*?\}"
-    assert sorted(re.findall(pattern, after, re.MULTILINE)) == sorted(re.findall(pattern, text, re.MULTILINE))
+    for change in (shouted, reversed_words):
+        after = change(suffix, text)
+        assert sorted(re.findall(pattern, after, re.MULTILINE)) == sorted(re.findall(pattern, text, re.MULTILINE))
 
 
 @few
 @given(SENTENCES)
 def test_every_sentence_is_translated(sentences):
     seen = " ".join(texts_of(".srt", file_of(".srt", sentences)))
-    assert all(sentence in seen for sentence in sentences)
+    assert all(sentence in seen for sentence in sentences if re.search(r"\w", sentence))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +84,7 @@ def test_everything_but_the_texts_stays(text):
 
 def test_a_sentence_across_cues_is_translated_as_a_whole():
     text = file_of(".srt", ["He went", "to the sea.", "Then he slept."])
-    assert [seen.strip() for seen in texts_of(".srt", text)] == ["He went to the sea.", "Then he slept."]
+    assert {*texts_of(".srt", text)} == {"He went to the sea.", "Then he slept."}
 
 
 @pytest.mark.parametrize("cues", [["- Come in", "- Thanks"], ["Stop.", "Go"], ["♪ la ♪", "Go"], ["Go", "", "on"]])
@@ -91,15 +106,56 @@ def test_every_cue_of_a_sentence_keeps_some_words():
     assert sorted(" ".join(line for cue in cues for line in cue).split()) == sorted("He went to the sea .".split())
 
 
-def test_speakers_keep_their_lines_and_other_lines_are_balanced():
-    translator = identity()
-    text = file_of(".srt", ["- Yes, we\n- No", "one\ntwo three"])
-    translated(".srt", text, translator)
-    assert translator.pipeline.seen == ["- Yes, we\n- No", "one two three"]
-    assert split_lines("one two three four five six", 2) == "one two three\nfour five six"
-    assert split_lines("<i>one two</i> three four", 2) == "<i>one two</i>\nthree four"
-    assert split_lines("one", 3) == "one" and split_lines("", 2) == ""
-    assert split_lines("a\nb c", 1) == "a\nb c"
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (["- Yes, we", "- No"], ["- Yes, we", "- No"]),
+        (["one", "two three"], ["one two three"]),
+        (["<b>One is bold</b>", "<i>two is not</i>", "nor three"], ["One is bold", "two is not", "nor three"]),
+        (["<i>One goes", "on here</i>"], ["One goes on here"]),
+        (["he says", "ANN: Hello", "there"], ["he says", "ANN: Hello there"]),
+        (["he says", "{\\an2}hello"], ["he says", "hello"]),
+        (["he says", '<font color="red">hello', "you</font>"], ["he says", "hello you"]),
+        (["Stop. Do you", "see?", "Yes"], ["Stop. Do you see?", "Yes"]),
+        (["the happy", "", "man"], ["the happy man"]),
+    ],
+)
+def test_lines_that_stand_for_themselves_are_texts_of_their_own(lines, texts):
+    content = file_of(".srt", ["\n".join(lines)])
+    assert sorted(texts_of(".srt", content)) == sorted(texts)
+    assert unchanged(".srt", content) == content
+
+
+def test_a_sentence_never_crosses_a_gap_of_two_seconds():
+    content = "1\n00:00:01,000 --> 00:00:02,000\nHe went\n\n2\n00:00:04,{}00 --> 00:00:05,000\nto bed.\n"
+    assert texts_of(".srt", content.format("0")) == ["He went", "to bed."]
+    assert texts_of(".srt", content.format("0").replace("04,0", "03,9")) == ["He went to bed."]
+
+
+def test_a_damaged_arrow_and_text_after_a_blank_line_are_read():
+    content = "1\n00:00:01,000 -> 00:00:02,000\nthe happy\n\nman here.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n"
+    assert texts_of(".srt", content) == ["the happy man here.", "Bye."]
+    assert shouted(".srt", content) == content.replace("the happy", "THE HAPPY").replace(
+        "man here", "MAN HERE"
+    ).replace("Bye", "BYE")
+
+
+def test_capitals_keep_the_lines_of_the_original():
+    content = file_of(".srt", ["one two three\nfour five", "<i>six seven\neight</i> nine"])
+    assert shouted(".srt", content) == re.sub(r"[a-z]{2,}", lambda match: match[0].upper(), content)
+
+
+def test_ruby_and_entities_of_webvtt():
+    content = file_of(".vtt", ["Two <ruby>dogs<rt>inu</rt></ruby> &amp; cats &lt;now"])
+    assert texts_of(".vtt", content) == ["Two dogs & cats <now"]
+    assert "<ruby>DOGS<rt>inu</rt></ruby> &amp; CATS &lt;NOW" in shouted(".vtt", content)
+
+
+def test_lines_are_balanced():
+    assert split_lines("one two three four five six", [9, 9]) == ["one two three", "four five six"]
+    assert split_lines('<i class="a b">one two</i> three', [7, 5]) == ['<i class="a b">one two</i>', "three"]
+    assert split_lines("one", [3, 3, 3]) == ["one"]
+    assert split_lines("", [2, 2]) == []
 
 
 @few

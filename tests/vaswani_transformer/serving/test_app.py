@@ -114,7 +114,7 @@ def test_html_keeps_its_elements(client):
 
 def test_what_is_to_be_said_is_said(client):
     assert translate(client, q="an odd one")["warnings"] == ["it is odd"]
-    assert translate(client, q="<p>an odd one</p>", format="html")["warnings"] == ['"an odd one": it is odd']
+    assert translate(client, q="<p>an odd one</p>", format="html")["warnings"] == ['line 1, "an odd one": it is odd']
 
 
 def test_the_search_is_that_of_the_one_who_serves(serving, worker):
@@ -293,7 +293,7 @@ def send(client, name: str, content: bytes, status=200, **fields):
 
 def test_a_document_is_translated_and_fetched(client):
     address = send(client, "my menu.json", b'{"title": "the odd park"}', source="en")
-    assert address["warnings"] == ['"the odd park": it is odd']
+    assert address["warnings"] == ['key title, "the odd park": it is odd']
     fetched = client.get(address["translatedFileUrl"])
     assert fetched.json() == {"title": "park odd the"}
     assert "filename*=utf-8''my%20menu.de.json" in fetched.headers["content-disposition"].lower()

@@ -34,7 +34,7 @@ def serving(cache):
 
     app = create_app(cache, runs=Runs(patience=TIMEOUT, time_limit=TIMEOUT))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         wait_until(lambda: server.started or not thread.is_alive())

@@ -1,0 +1,1 @@
+"""Real public documents: whether a translation leaves everything but the texts as it is."""
