@@ -40,10 +40,10 @@ def read(content: bytes, options: Options) -> ArchiveDocument:
             xml = Xml(source)
             cells = set(header_cells(archive, name))
             headers |= {shared_index(cell) for cell in xml.root.iter("c") if cell.attributes.get("r") in cells}
-            found = [cell for cell in xml.root.iter("c") if cell.find("is") is not None]
+            inline = [cell for cell in xml.root.iter("c") if cell.find("is") is not None]
             texts = [
                 span
-                for cell in found
+                for cell in inline
                 if cell.attributes.get("r") not in cells
                 for span in spans(xml, cell.find("is"), f"sheet {number}, cell {cell.attributes.get('r', '')}")
             ]
