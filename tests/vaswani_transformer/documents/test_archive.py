@@ -5,24 +5,26 @@ import random
 import zipfile
 
 import pytest
+from archives import packed
 from fake_pipeline import shouted
+from test_epub import epub
+from test_opendocument import p
+from test_presentation import pptx
+from test_presentation import run as presentation_run
+from test_spreadsheet import CELLS, HEADERS, xlsx
 from test_word import docx
 
 from vaswani_transformer.documents import DocumentError
 from vaswani_transformer.documents.archive import Archive
 
 
-def packed(parts: dict[str, bytes], **settings) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", **settings) as archive:
-        for name, content in parts.items():
-            archive.writestr(zipfile.ZipInfo(name, (1999, 12, 31, 23, 59, 58)), content, settings.get("compression"))
-    return file.getvalue()
-
-
-def part_of(content: bytes, name: str) -> str:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return archive.read(name).decode()
+OFFICE = {
+    ".docx": docx(),
+    ".pptx": pptx(presentation_run("one two", 'b="1"')),
+    ".xlsx": xlsx("<si><t>one two</t></si>", CELLS.format("", "<tableParts/>"), HEADERS),
+    ".odt": p("one <text:span>two</text:span><text:s/><text:page-number>7</text:page-number>"),
+    ".epub": epub("<p>one <b>two</b></p>"),
+}
 
 
 def test_parts_keep_their_order_names_dates_and_compression():
@@ -74,3 +76,24 @@ def test_a_damaged_archive_gives_an_error_or_a_document(number):
             errors += 1
             assert str(error).count("\n") == 0
     assert errors > number / 2
+
+
+@pytest.mark.parametrize("suffix", OFFICE)
+@pytest.mark.parametrize("number", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_damaged_part_gives_an_error_or_a_document(suffix, number):
+    rng, errors = random.Random(suffix), 0
+    with zipfile.ZipFile(io.BytesIO(OFFICE[suffix])) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for _ in range(number):
+        name = rng.choice([name for name in parts if name.endswith(("xml", "opf", "ncx", "rels"))])
+        damaged = bytearray(parts[name])
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(damaged))
+            pieces = [b"", b"<", b"/>", b"</w:r>", b"&x;", b'"', b"\xff", bytes(damaged[at // 2 : at])]
+            damaged[at : at + rng.randrange(9)] = rng.choice(pieces)
+        try:
+            shouted(suffix, packed({**parts, name: bytes(damaged)}))
+        except DocumentError as error:
+            errors += 1
+            assert str(error).count("\n") == 0
+    assert errors

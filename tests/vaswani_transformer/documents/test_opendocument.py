@@ -1,11 +1,11 @@
 """OpenDocument files: formats follow their words; fields, notes, frames and numbers stay where they are."""
 
 import pytest
+from archives import packed, part_of
 from fake_pipeline import SENTENCE, few, reversed_words, shouted, texts_of, unchanged
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from test_archive import packed, part_of
 
 from vaswani_transformer.documents import DocumentError, read_content
 

@@ -1,9 +1,9 @@
 """Excel workbooks: the texts of cells are translated; formulas, numbers and headers of tables stay."""
 
 import pytest
+from archives import packed, part_of
 from fake_pipeline import SENTENCES, few, reversed_words, shouted, texts_of, unchanged
 from hypothesis import given
-from test_archive import packed, part_of
 
 from vaswani_transformer.documents import DocumentError, read_content
 from vaswani_transformer.documents.spreadsheet import column_name, column_number
