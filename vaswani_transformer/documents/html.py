@@ -289,7 +289,7 @@ class Page:
         return Markup((*parts, self.content[last : token.end]), tuple(values)), texts
 
     def text_attributes(self, token: Token) -> Iterator[Attribute]:
-        if token.kind != "start":
+        if token.kind != "start" or token.name in ("link", "style"):  # their titles name style sheets
             return
         is_button = token.name == "input" and self.value(token, "type").lower() in BUTTONS
         is_meta = token.name == "meta" and META.fullmatch(self.value(token, "name") or self.value(token, "property"))
