@@ -50,12 +50,17 @@ class DocumentProcesses:
         max_seconds: The time limit for parsing a document.
         max_memory: The memory limit for parsing a document, in bytes.
         number: How many documents are translated at once.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
-        self, max_seconds: float = MAX_SECONDS, max_memory: int = MAX_MEMORY, number: int = MAX_DOCUMENTS_AT_ONCE
+        self,
+        max_seconds: float = MAX_SECONDS,
+        max_memory: int = MAX_MEMORY,
+        number: int = MAX_DOCUMENTS_AT_ONCE,
+        clock: Callable[[], float] = time.monotonic,
     ):
-        self.max_seconds, self.max_memory = max_seconds, max_memory
+        self.max_seconds, self.max_memory, self.clock = max_seconds, max_memory, clock
         self.processes: set[Companion] = set()
         self.idle: queue.LifoQueue[Companion | None] = queue.LifoQueue()
         for _ in range(number):
@@ -100,9 +105,9 @@ class DocumentProcesses:
         process.send(document)
         remaining = self.max_seconds
         while True:
-            start = time.monotonic()
+            start = self.clock()
             message = process.receive(remaining)
-            remaining = max(0.0, remaining - (time.monotonic() - start))
+            remaining = max(0.0, remaining - (self.clock() - start))
             if isinstance(message, Exception):
                 raise message
             if isinstance(message, Result):

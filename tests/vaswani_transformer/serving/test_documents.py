@@ -51,7 +51,7 @@ def test_parsing_has_a_time_limit(processes):
 
 def test_translating_counts_for_nothing_in_the_time_limit(processes, monkeypatch):
     now = 0.0
-    monkeypatch.setattr(documents_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(processes, "clock", lambda: now)
 
     def translate(texts, settings):
         nonlocal now
