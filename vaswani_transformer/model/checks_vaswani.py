@@ -58,6 +58,7 @@ FIRST_NAMES = (
     " Sylvie Théo Thierry Thomas Tim Timothy Tobias Tom Tony Ursula Uwe Valérie Véronique Walter William Wolfgang"
     " Yannick Yusuf"
 ).split()
+PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
 NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
@@ -189,9 +190,18 @@ def currencies(numbers: tuple[Number, ...], text: str) -> Iterator[str]:
 
 
 def missing_items(source: str, translation: str) -> list[str]:
-    """Return the items to keep that occur less often in the translation than in the source."""
+    """Return the items to keep that occur less often in the translation than in the source.
+
+    Telephone numbers may be written in another way, with the same digits.
+    """
     items = Counter(kept_items(source))
-    return [item for item, count in items.items() if translation.count(item) < count]
+    missing = [item for item, count in items.items() if translation.count(item) < count]
+    digits = {digits_of(item) for item in kept_items(translation)} if missing else set()
+    return [item for item in missing if not (PHONE.fullmatch(item) and digits_of(item) in digits)]
+
+
+def digits_of(text: str) -> str:
+    return re.sub(r"\D", "", text)
 
 
 def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:

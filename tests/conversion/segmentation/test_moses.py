@@ -68,7 +68,8 @@ def test_pipeline_and_command_line_tokenize_and_put_together(moses_folder, fairs
     model.generation_config.save_pretrained(moses_folder)
     options = ["--checkpoint", str(moses_folder), "--device", "cpu"]
     result = CliRunner().invoke(app, ["translate", *options, *MOSES_TEXTS[:2]])
-    assert result.stdout.splitlines() == expected
+    # Without a length of the caller's own, both try suspicious translations again.
+    assert result.stdout.splitlines() == [record["translation_text"] for record in translate(MOSES_TEXTS[:2])]
 
 
 def test_a_lone_surrogate_is_refused(fairseq_moses):

@@ -113,7 +113,7 @@ def test_a_term_that_a_model_without_the_search_loses_is_a_warning(translate, mo
     [record] = translate("Two dogs run.", glossary={"dogs": "Quitte"}, return_terms=True)
     assert "Quitte" not in record["translation_text"]
     assert record["terms"] == [{"term": "dogs", "translation": "Quitte", "is_kept": False}]
-    assert "Quitte is missing" in record["warnings"]
+    assert "Quitte is missing from the translation" in record["warnings"]
 
 
 def test_unlikely_words_around_a_term_are_a_warning(translate, monkeypatch):

@@ -87,3 +87,7 @@ PIECES = ["a", "B", "ß", "1", "0", ".", "/", "\\", "@", "_", "-", " ", "(", ")"
 def test_an_item_has_no_spaces_at_its_ends(text):
     items = kept_items(text)
     assert all(item and item == item.strip() for item in items)
+
+
+def test_thousands_are_no_telephone_number():
+    assert kept_items("$ 5 010 000,00 $, 1 012 345 and 2\u00a0034\u00a0567") == []
