@@ -125,7 +125,7 @@ def two(toy, cache, one, tmp_path_factory):
 def test_both_see_the_same_plan_and_stop_together(two):
     folder, results = two
     assert [code for code, _ in results] == [1, 1]
-    assert "Stopped after step 4, which is saved" in results[0][1]
+    assert "Stopped after step 4 and saved it" in results[0][1]
     plans = [(folder / f"plans.{rank}").read_text() for rank in (0, 1)]
     assert plans[0] == plans[1] and plans[0].count("\n") >= 2
 
