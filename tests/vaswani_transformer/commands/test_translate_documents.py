@@ -92,7 +92,7 @@ FORMATS = ".arb, .docx, "
         (["real.pdf", "-o", "out.pdf"], "Unsupported format: real.pdf"),
         (["real.pdf", "-o", "out.txt"], "Unsupported format: real.pdf"),
         (["none.pdf"], "Unsupported format: none.pdf"),
-        (["none.odt", "-o", "out.txt"], "Unsupported format: none.odt"),
+        (["none.rtf", "-o", "out.txt"], "Unsupported format: none.rtf"),
         (["none.md"], "File not found: none.md"),
         (["page.md", "a.txt", "-o", "out.md"], "page.md is a file. Translate one document at a time."),
         (["Hello!", "a.txt"], "a.txt is a file. Translate one document at a time."),
@@ -102,7 +102,7 @@ FORMATS = ".arb, .docx, "
         (["-i", "folder", "-o", "out.txt"], "is a directory"),
         (["-i", "a.txt", "-o", "folder"], "is a directory"),
         (["-i", "real.pdf", "-o", "out.txt"], "real.pdf is a PDF file, not text."),
-        (["-i", "real.odt", "-o", "out.txt"], "real.odt is an Office, OpenDocument or zip file, not text."),
+        (["-i", "real.zip", "-o", "out.txt"], "real.zip is an Office, OpenDocument or zip file, not text."),
         (["-i", "real.gz"], "real.gz is a gzip file, not text."),
         (["-i", "a.txt", "-o", "out.docx"], "Lines are written as plain text, not as .docx."),
         (["Hello!", "-o", "out.pdf"], "Lines are written as plain text, not as .pdf."),
@@ -114,7 +114,7 @@ def test_the_name_of_a_file_is_not_translated(translate, page, arguments, messag
     (here / "folder").mkdir()
     (here / "a.txt").write_text("Hello!\n", encoding="utf-8")
     (here / "LICENCE").write_text("Hello!\n", encoding="utf-8")
-    for name, content in (("pdf", b"%PDF-1.7\n1 0 obj\n"), ("odt", b"PK\x03\x04 mimetype"), ("gz", b"\x1f\x8b\x08")):
+    for name, content in (("pdf", b"%PDF-1.7\n1 0 obj\n"), ("zip", b"PK\x03\x04 mimetype"), ("gz", b"\x1f\x8b\x08")):
         (here / f"real.{name}").write_bytes(content)
     before = sorted(here.iterdir())
     result = translate(*arguments)
