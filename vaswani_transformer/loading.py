@@ -166,19 +166,6 @@ def _check_weight_files(folder: Path):
         )
 
 
-def _check_weight_files(folder: Path):
-    """Checks that a folder has one set of weights; `from_pretrained` would prefer the single file, even if it is older.
-
-    Raises:
-        LoadingError: there is a single file and an index of shards; the message names both.
-    """
-    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if whole.is_file() and index.is_file() and any(folder.glob("model-*-of-*.safetensors")):
-        raise LoadingError(
-            f"{folder} has two sets of weights: {whole.name}, and the shards of {index.name}. Remove the older set."
-        )
-
-
 def _check_weights(source: str | Path, model: PreTrainedModel, report: dict):
     """Checks that the weights fit the configuration and are finite.
 

@@ -99,7 +99,7 @@ PIECES = [
 ]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_only_the_case_of_a_text_changes(text):
     recased = in_sentence_case(text, opened("mini-de-en")[1], "de")

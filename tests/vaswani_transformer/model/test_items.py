@@ -82,7 +82,7 @@ PIECES = ["a", "B", "ß", "1", "0", ".", "/", "\\", "@", "_", "-", " ", "(", ")"
           "http://", ".json", ".de", "❤", "\ufe0f", "\u200d", "🇩", "👨", "日", "\n"]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_an_item_has_no_spaces_at_its_ends(text):
     items = kept_items(text)

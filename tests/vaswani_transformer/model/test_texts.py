@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_checkpoint import ABOUT, PAIRS, tiny_checkpoint
 
@@ -210,7 +210,7 @@ def test_several_translations_samples_and_limits_are_not_retried_by_default(tran
 # Broken characters ---------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["\ufffd", "\ufffd\ufffd", "Hal", "lo", " ", "❤", "\ufe0f", ".", "12"])).map("".join))
 def test_no_text_has_a_broken_character_that_its_source_does_not_have(translate, answer):
     """A byte-level tokenizer decodes a part of a character as U+FFFD, and the search may choose such a part."""
