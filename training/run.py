@@ -321,8 +321,9 @@ class Run:
         return any(gather_object([self.stop_requested]))
 
     def finish(self):
-        """Write RUN/model, the mean of the last checkpoints, and RUN/curves.png."""
+        """Write RUN/model, the mean of the last checkpoints, and RUN/curves.png; wait for the other processes."""
         if self.accelerator.is_main_process:
             finish(self)
             plot_curves(self.output / "log.jsonl", self.output / "curves.png", self.recipe.name)
             self.lock.release()
+        self.accelerator.wait_for_everyone()  # gloo can abort a process whose peer has left
