@@ -152,9 +152,9 @@ class ModelFile:
             return decoded(bytes(Reader(file, self.path).payload(variable)), self.path)
 
     def quantisation(self) -> str | None:
-        """Names the types of the stored weights, such as int8; None if all are float32."""
+        """Names the types of the stored weights other than float32, such as int8; None if there are none."""
         types = {str(variable.dtype).removeprefix("torch.") for variable in self.weight_variables().values()}
-        return " and ".join(sorted(types)) if types != {"float32"} else None
+        return " and ".join(sorted(types - {"float32"})) or None
 
 
 class Reader:

@@ -110,8 +110,9 @@ class Comparison:
     def _search(self, beams: int) -> GenerationConfig:
         names = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
         ids = {name: getattr(self.model.config, name) for name in names}
-        ranking = dict(length_penalty=0.0, length_penalty_offset=0) if beams > 1 else {}
-        return GenerationConfig(num_beams=beams, max_new_tokens=self.max_tokens, do_sample=False, **ids, **ranking)
+        limits = dict(min_new_tokens=0, max_new_tokens=self.max_tokens)
+        ranking = dict(length_penalty=0.0 if beams > 1 else 1.0, length_penalty_offset=0, early_stopping=False)
+        return GenerationConfig(num_beams=beams, do_sample=False, **ids, **limits, **ranking)
 
     @torch.no_grad()
     def _are_best(self, inputs: dict[str, torch.Tensor], ids: list[int]) -> bool:

@@ -147,7 +147,10 @@ def convert(
     codes: CodesOfSides = None,
     source_eos: Annotated[
         bool | None,
-        typer.Option("--source-eos/--no-source-eos", help="Whether sources end with the end token, if the files do not say it."),
+        typer.Option(
+            "--source-eos/--no-source-eos",
+            help="Whether sources end with the end token, if the files do not record it.",
+        ),
     ] = None,
 ) -> ConvertedCTranslate2:
     """Converts a model's folder or an Argos package. `unsafe` has no effect: these files contain no code."""
@@ -204,6 +207,7 @@ def read_config(files: CTranslate2Files, tensors: Mapping[str, torch.Tensor]) ->
     d_model, names = source.shape[1], tensors.keys()
     layers = {stack: layer_count(names, stack) for stack in ("encoder", "decoder")}
     ids, added = token_ids(files, len(source), len(target))
+    refuse_alignment(options, layers["decoder"])
     return options.config(
         **settings,
         **ids,
@@ -223,6 +227,15 @@ def read_config(files: CTranslate2Files, tensors: Mapping[str, torch.Tensor]) ->
         vocab_size=len(source) if not added else added,
         decoder_vocab_size=len(target) if not added else added,
     )
+
+
+def refuse_alignment(options: Options, layers: int):
+    """Refuses an alignment layer or heads that the decoder does not have: CTranslate2 reads them without a check."""
+    layer, heads = options.take("decoder/alignment_layer", -1), options.take("decoder/alignment_heads", 1)
+    if not -layers <= layer < layers:
+        options.refuse(f"decoder/alignment_layer={layer} (supported: a layer of the decoder)")
+    if not 0 <= heads <= options.number("decoder/num_heads", 8):
+        options.refuse(f"decoder/alignment_heads={heads} (supported: up to the number of heads)")
 
 
 def token_ids(files: CTranslate2Files, source_rows: int, target_rows: int) -> tuple[dict[str, Any], int | None]:
@@ -348,7 +361,7 @@ def facts(files: CTranslate2Files, package: ArgosPackage | None) -> dict[str, An
     model, types = files.model, files.model.quantisation()
     recorded = {
         "format": f"binary version {model.version}, revision {model.revision}",
-        "quantisation": types and f"{types}; converted to float32",
+        "quantisation": types and f"{types}, converted to float32",
         "left out": LEFT_OUT if (files.folder / VOCABULARY_MAP).is_file() else None,
     }
     if package is None:
