@@ -27,7 +27,7 @@ MAX_UNPACKED_BYTES = 2**35
 
 @dataclass(frozen=True)
 class ArgosPackage:
-    """A package, and the facts in its metadata. `unpacked` deletes the unpacked files when it is no longer used."""
+    """A package, and the facts in its metadata. `unpacked` deletes the unpacked files together with this object."""
 
     folder: Path
     metadata: dict[str, Any]

@@ -78,13 +78,13 @@ OPTIONS = Fields(
     activation_function        encoder/activation = decoder/activation    0
     layer_norm_eps             layer_norm_epsilon            1e-5
     dropout                    = 0.0
+    label_smoothing            = 0.0
+    label_smoothing_type       = uniform
     """,
     choices={
         "norm_position": NORM_FIRST,
         "decoder_norm_position": NORM_FIRST,
-        "activation_function": dict(
-            enumerate(["relu", "gelu_new", "silu", "gelu", "quick_gelu", "tanh", "sigmoid"]),
-        ),
+        "activation_function": dict(enumerate(["relu", "gelu_new", "silu", "gelu", "quick_gelu", "tanh", "sigmoid"])),
     },
 )
 # Attributes of a stack, a layer or an attention, with the value that leaves the paper's model unchanged.

@@ -19,6 +19,7 @@ from conversion.files.argos import ArgosPackage
 from conversion.options import ConversionError
 from conversion.parity import ctranslate2 as parity_module
 from conversion.parity.recorded import compare_recorded
+from conversion.toolkits import fairseq
 from conversion.toolkits.ctranslate2 import compare_live, convert
 from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.model.tokenization_vaswani import Moses
@@ -85,6 +86,28 @@ def test_models_of_opennmt(tmp_path, kind, expected):
     converted = check(opennmt(tmp_path / "model", kind))
     assert {name: getattr(converted.config, name) for name in expected} == expected
     assert converted.config.pad_token_id == 1 and not converted.config.zero_pad_embedding  # <blank>
+
+
+def test_a_model_as_written_from_fairseq(tmp_path):
+    """Our export, changed to what CTranslate2's converter of fairseq writes; fairseq recorded the logits."""
+    source = fairseq.convert(FIXTURES / "fairseq" / "base")
+    VaswaniConverter(source.model(), source.tokenizer, positions=80).convert(str(tmp_path / "export"))
+
+    def change(binary):
+        for stack in ("encoder", "decoder"):
+            binary.set(f"{stack}/scale_embeddings", np.float32(source.config.d_model**0.5))
+        del binary.variables["decoder/projection/bias"]
+        binary.set("decoder/alignment_heads", np.int16(0))
+
+    settings = {"add_source_eos": True, "bos_token": "<s>", "layer_norm_epsilon": None}
+    folder = changed(tmp_path / "model", change, settings, source=tmp_path / "export")
+    for path in folder.glob("*_vocabulary.json"):
+        path.write_text(path.read_text(encoding="utf-8").replace('"<pad>"', '"<blank>"'), encoding="utf-8")
+    converted = check(folder)
+    parity = compare_recorded(converted.model(), FIXTURES / "fairseq" / "base" / "reference.npz")
+    assert parity.max_difference < 1e-5 and parity.best_tokens_agree
+    training = {"dropout": 0, "label_smoothing": 0}  # which CTranslate2 does not record
+    assert converted.config.to_dict() | training == source.config.to_dict() | training
 
 
 @pytest.mark.parametrize("quantization", QUANTISATIONS)
