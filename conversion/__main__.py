@@ -48,6 +48,7 @@ TOOLKITS = {
     "opennmt": "a .pt file of OpenNMT-py 2 or 3",
     "joeynmt": "a .ckpt file of JoeyNMT, with its config.yaml",
     "tensor2tensor": "a TensorFlow checkpoint from tensor2tensor, with hparams.json and vocabulary",
+    "ctranslate2": "a CTranslate2 model's folder, or an Argos package (.argosmodel)",
     "torch": "a state dict of torch.nn.Transformer, with a description.json",
     "annotated": "a state dict of the Annotated Transformer, with a description.json",
 }

@@ -26,6 +26,9 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from .options import ConversionError, Options, sharing
 
 
+NEVER = -1e4  # a bias whose exp is 0 in every type, half precision included
+
+
 @dataclass(frozen=True)
 class Rule:
     """Names of tensors here and in the toolkit. Each side joined on axis 0 holds the same numbers.
@@ -176,6 +179,22 @@ def shared(
     """
     tied = same(target, softmax)
     return sharing(tied and same(source, target), tied)
+
+
+def with_unused_rows(
+    tensors: Mapping[str, torch.Tensor], names: Iterable[str], bias: str, size: int
+) -> dict[str, torch.Tensor]:
+    """Extends the embeddings and the pre-softmax matrix called `names`, and its `bias`, to `size` tokens.
+
+    Added rows are zero and are never generated. Tensors of other shapes stay: the mapping table refuses them.
+    """
+    tensors = dict(tensors)
+    for name in (*names, bias):
+        tensor, axis = tensors[name], -1 if name == bias else 0
+        if tensor.dim() in (1, 2) and (missing := size - tensor.shape[axis]) > 0:
+            added = (0, missing) if name == bias else (0, 0, 0, missing)
+            tensors[name] = torch.nn.functional.pad(tensor, added, value=NEVER if name == bias else 0.0)
+    return tensors
 
 
 def our_shapes(config: VaswaniConfig) -> dict[str, torch.Size]:

@@ -9,6 +9,7 @@ import torch
 
 from vaswani_transformer.system.extras import missing_package
 
+from ..mapping import with_unused_rows
 from ..options import ConversionError, Options
 from .arrays import read_npz
 from .folders import checkpoint_in, regular
@@ -19,7 +20,6 @@ MAX_VOCABULARY = 10_000_000  # tokens
 SENTENCEPIECE = (".spm", ".model")
 # The second names are those of old models, inherited from Nematus.
 END, UNKNOWN = ("</s>", "eos"), ("<unk>", "UNK")
-NEVER = -1e4  # exp of this bias is 0, even in half precision
 
 
 @dataclass(frozen=True)
@@ -130,17 +130,10 @@ def one_way(tensors: Mapping[str, torch.Tensor], options: Mapping[str, Any]) -> 
 
 def with_padding(tensors: Mapping[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
     """Extends both vocabularies to `size` rows. Added rows are zero and are never generated."""
-    tensors = dict(tensors)
-    bias = tensors.get("decoder_ff_logit_out_b", torch.zeros(1, len(tensors["decoder_Wemb"])))  # output-omit-bias
-    tensors["decoder_ff_logit_out_b"] = bias
-    if bias.dim() == 2 and bias.shape[1] < size:
-        missing = torch.full((len(bias), size - bias.shape[1]), NEVER)
-        tensors["decoder_ff_logit_out_b"] = torch.cat((bias, missing), dim=1)
-    for name in ("encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"):
-        matrix = tensors[name]
-        if matrix.dim() == 2 and len(matrix) < size:  # the mapping table refuses other shapes
-            tensors[name] = torch.cat((matrix, torch.zeros(size - len(matrix), matrix.shape[1])))
-    return tensors
+    bias = "decoder_ff_logit_out_b"
+    no_bias = torch.zeros(1, len(tensors["decoder_Wemb"]))  # output-omit-bias
+    matrices = "encoder_Wemb", "decoder_Wemb", "decoder_ff_logit_out_Wt"
+    return with_unused_rows({bias: no_bias, **tensors}, matrices, bias, size)
 
 
 def list_option(options: Mapping[str, Any], name: str) -> list:

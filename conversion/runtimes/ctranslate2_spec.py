@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.model.modeling_vaswani import sinusoidal_positions
 
+from ..mapping import NEVER
 from ..options import ConversionError, Options, shown
 
 
@@ -27,7 +28,6 @@ ACTIVATIONS = {
     "tanh": common_spec.Activation.Tanh,
     "sigmoid": common_spec.Activation.Sigmoid,
 }
-NEVER = -1e4  # exp of this bias is 0 in every type that CTranslate2 computes in
 
 
 class VaswaniConverter(Converter):
