@@ -77,8 +77,9 @@ def title_in_sentence_case(
     """
     if language is None or not is_title(text, language):
         return None
-    _, *others = words_of(text, fixed) or [None]
-    capitalised = [match for match in others if is_capitalised(match) and is_word(match[0], language)]
+    capitalised = [
+        match for match in words_of(text, fixed)[1:] if is_capitalised(match) and is_word(match[0], language)
+    ]
     ordinary = [match for match in capitalised if match[0] not in names and is_ordinary(match[0], tokenizer, language)]
     is_certain = any(match[0].lower() in FUNCTION[language] for match in ordinary)
     min_ordinary = max(MIN_ORDINARY_WORDS, MIN_ORDINARY_SHARE * len(capitalised))
