@@ -41,6 +41,7 @@ Texts:
     spans_vaswani.py           words of a text, and replaced words
     items_vaswani.py           items of a text that are copied, such as URLs and placeholders
     capitals_vaswani.py        texts in capitals
+    titles_vaswani.py          headings In Title Case
     checks_vaswani.py          signs that a translation is wrong
     numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
     glossary_vaswani.py        words that must be translated in a given way

@@ -15,6 +15,7 @@ from .items_vaswani import kept_items, outside_kept_items
 from .numbers_vaswani import (
     LANGUAGES,
     NEUTRAL,
+    SHORT_SCALES,
     SPACES,
     Language,
     Number,
@@ -131,13 +132,18 @@ def differing_numbers(
     the translation has, count only if one is missing and the translation has another one instead.
     """
     missing, extra = compare_numbers(*numbers_of(source, translation, languages))
-    missing = [number for number in missing if number.is_required]
+    missing = [number for number in missing if number.is_required and not is_copied(number, translation)]
     extra = [number for number in extra if number.is_required and number.text[0].isdigit()]
     if not (missing and extra):
         has_words = number_languages(languages)[0] is not NEUTRAL
         missing = [number for number in missing if is_larger(number, 1 if has_words else MAX_SPELLED_OUT)]
         extra = [number for number in extra if is_larger(number, MAX_SPELLED_OUT)]
     return missing, extra
+
+
+def is_copied(number: Number, translation: str) -> bool:
+    """Return whether a number word with a capital, which may belong to a name such as "BBC Two", is copied."""
+    return number.text[0].isupper() and re.search(rf"\b{re.escape(number.text)}\b", translation, re.I) is not None
 
 
 def number_languages(languages: Languages) -> tuple[Language, Language]:
@@ -166,7 +172,10 @@ def missing_measures(source: str, translation: str, languages: Languages = (None
     translated = outside_kept_items(translation)
     numbers, translated_numbers = numbers_of(source, translation, languages)
     for number, unit, words in measures_of(numbers, outside_kept_items(source)):
-        ends = [other.end for other in translated_numbers if can_match(number, other)]
+        partners = [other for other in translated_numbers if can_match(number, other)]
+        if unit in SHORT_SCALES and any(other.text[-1].isalpha() for other in partners):
+            continue  # "1.7m" is "1,7 Millionen"
+        ends = [other.end for other in partners]
         unit_after = re.compile(rf"[{SPACES}-]*(?:{unit.strip(SPACES + '-')}(?![^\W\d_])|{words})", re.IGNORECASE)
         if ends and not any(unit_after.match(translated, end) for end in ends):
             missing.append(number.text + unit)

@@ -139,13 +139,17 @@ class SentencePipeline(Pipeline):
 
     def _constrained_search(self, required: np.ndarray, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of a search for translations with required words, given for each sentence: [B]."""
-        beams = self._setting("num_beams", generate_kwargs) or 1
         return {
             "required_words": list(required),
             "joining_tokens": self.joining_tokens,
-            "num_beams": max(beams, max(map(len, required)) + EXTRA_BEAMS),
+            "num_beams": max(self.constrained_beams(words, generate_kwargs) for words in required),
             "shortlist": None,
         }
+
+    def constrained_beams(self, required: Sequence, generate_kwargs: dict[str, Any]) -> int:
+        """Return how many beams the search for a translation with these words needs; 0 for a search without words."""
+        beams = self._setting("num_beams", generate_kwargs) or 1
+        return max(beams, len(required) + EXTRA_BEAMS) if required else 0
 
     @cached_property
     def joining_tokens(self) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Recognises inflected forms of words, such as plurals and cases, with simplemma's dictionaries of 50 languages.
+"""Recognises inflected forms of words, such as plurals and cases, and names, with simplemma's dictionaries.
 
 A stemmer is smaller, but treats words of different meaning alike: "bank" and "banking", "port" and "porte".
 """
@@ -11,6 +11,7 @@ from transformers.utils import logging
 
 try:
     import simplemma
+    from simplemma.strategies import DefaultDictionaryFactory
 except ImportError:  # code that was loaded from the Hub also runs without it
     simplemma = None
 
@@ -37,6 +38,20 @@ def has_dictionary(language: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_known_in_lower_case(word: str, language: str) -> bool | None:
+    """Return whether the dictionary has a word in lower case, not with a capital; None if it has both or neither."""
+    if simplemma is None or not has_dictionary(language):
+        return None
+    dictionary = dictionaries().get_dictionary(language)
+    in_lower_case, with_capital = word.lower() in dictionary, word.capitalize() in dictionary
+    return None if in_lower_case == with_capital else in_lower_case
+
+
+@cache
+def dictionaries() -> "DefaultDictionaryFactory":
+    return DefaultDictionaryFactory()
 
 
 def lemma(word: str, language: str) -> str:

@@ -28,6 +28,18 @@ MIN_PHONE_DIGITS = 7
 # 3/14/2025, 2025-03-14, 14.3.2025, 14.3. and 3/14.
 DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d)|(?<=/\d\d)|\.)(?![\d/-]|\.\d)")
 DECADE = re.compile(r"['’]?s\b|er\b")
+# What follows a number and gives it another value: "2 millions et demi", "two weeks" (14 days, "quinze jours").
+AND_A_HALF = re.compile(r"[ -](?:and a half|et demie?)\b", re.IGNORECASE)
+PERIODS = {7: "weeks?|wochen?|semaines?", 10: "decades?|jahrzehnten?|décennies?", 12: "dozens?|dutzend|douzaines?"}
+PERIOD = re.compile("[ -](?:" + "|".join(f"({words})" for words in PERIODS.values()) + r")\b", re.IGNORECASE)
+HOURS = re.compile(rf"[{SPACES}-]?(?:hours?|stunden?|heures?)\b", re.IGNORECASE)
+FINAL = re.compile(r"e?s? de finale\b")  # "8es de finale" are the last 16
+SHORT_SCALES = {"k": 1000, "m": 10**6, "mn": 10**6, "md": 10**9}  # after a space they are units, as in "5 m"
+SHORT_SCALE = re.compile(rf"({'|'.join(SHORT_SCALES)})\b|[{SPACES}](mn?|md)(?=[{SPACES}]?[$€£])", re.I)  # $1.7m, 90 M$
+VAGUE = re.compile(
+    r"\b(?:several|few|many|some|mehrere\w?|einige\w?|viele\w?|paar|wenige\w?|plusieurs|quelques) $", re.I
+)
+WORD_ENDING = re.compile("(?:st|t|d)?(?:e[nrms]?|el|eln)|th|ths|s|fold|fach|[iè]+mes?|aines?", re.IGNORECASE)
 RANGE = re.compile(rf"[{SPACES}]?(?:[-–—/]|\b(?:to|till|until|and|or|bis|und|oder|à|et|ou|jusqu'à)\b)[{SPACES}]?")
 LATE = re.compile(r"abend|nacht|mittag|soir|après-midi|nuit|evening|afternoon|night", re.IGNORECASE)
 NOON = re.compile(r"\b(?:noon|midday|midi\b|mittag)|\b(midnight|minuit|mitternacht)", re.IGNORECASE)
@@ -110,7 +122,7 @@ class Language:
 
     @cached_property
     def in_words(self) -> re.Pattern:
-        return re.compile(rf"(?<!\w)(?<!pour[ -])({self.sequence})(\w*)", re.IGNORECASE)
+        return re.compile(rf"(?<!\w)(?!(?<=pour[ -])cents?\b)({self.sequence})(\w*)", re.IGNORECASE)
 
     @cached_property
     def in_digits(self) -> re.Pattern:
@@ -167,6 +179,8 @@ class Language:
 
 def can_follow(total: int, group: int, last_scale: int, value: int, joint: str) -> bool:
     """Return whether a number word continues the number before it, which is `total` and then `group` below 1,000."""
+    if joint == "et" and value not in (1, 11):  # "entre deux cent et quatre cent"
+        return False
     if value >= 1000:
         return 0 < group and (not last_scale or value < last_scale) and joint == ""
     if value == 100:
@@ -189,7 +203,7 @@ LANGUAGES = {
         tens="twenty thirty forty fifty sixty seventy eighty ninety",
         scales="hundred thousand million billion|bn trillion",
         joint="[- ](?:and )?",
-        hints="1=first|single|once 2=second|twice|both|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
+        hints="1=first|single|once 2=second|twice|both|neither|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
         " 4=quarter|quadr 5=fifth 8=eighth 9=ninth 10=decade 12=twelfth|dozen 14=fortnight 20=twentie 30=thirtie"
         " 40=fortie 50=fiftie 60=sixtie 70=seventie 80=eightie 90=ninetie 100=centur|centen",
         months="jan feb mar apr may jun jul aug sep oct nov dec",
@@ -204,7 +218,7 @@ LANGUAGES = {
         scales="hundert tausend million|millionen|mio milliarde|milliarden|mrd billion|billionen",
         joint="(?:und|[ -])?",
         hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt 7=siebt 10=jahrzehnt 12=dutzend"
-        " 100=jahrhundert 1000=jahrtausend",
+        " 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
         ambiguous="Acht millionen milliarden billionen",
         months="jan|jän feb mär apr mai jun jul aug sep okt nov dez",
     ),
@@ -219,7 +233,8 @@ LANGUAGES = {
         scales="cent|cents mille|milles million|millions milliard|milliards billion|billions",
         joint="[- ](?:et[- ])?",
         hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 9=neuvième"
-        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz 30=trent 40=quarant 50=cinquant 60=soixant"
+        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz|huitième_de_finale|huitièmes_de_finale"
+        " 30=trent 40=quarant 50=cinquant 60=soixant"
         " 100=siècle 1000=milli",
         ambiguous="neuf cents millions milliards billions",
         months="janv fév|fev mars avr mai juin juil août|aout sept oct nov déc|dec",
@@ -231,20 +246,49 @@ NEUTRAL = Language()
 @lru_cache(maxsize=256)  # a retry reads the same source again
 def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
     """Return the numbers of a text in their order."""
-    numbers: list[Number] = []
+    whole, numbers = text, list[Number]()
     for read in (read_literals, read_dates, read_times, read_digits, read_words, read_hints):
         for number in read(text, language):
             numbers.append(number)
             # The same characters are not read again.
             text = text[: number.start] + "\0" * len(number.text) + text[number.end :]
     numbers.sort(key=lambda number: number.start)
+    numbers = [number._replace(values=number.values | converted(number, whole, language)) for number in numbers]
     for i, (number, following) in enumerate(pairwise(numbers)):
-        # "from 2 to 5 p.m.": both are times.
-        if has_time(following) and not has_time(number) and RANGE.fullmatch(text, number.end, following.start):
+        if not RANGE.fullmatch(text, number.end, following.start):
+            continue
+        if has_time(following) and not has_time(number):  # "from 2 to 5 p.m.": both are times
             hours = {int(value) for value in number.values if isinstance(value, Decimal) and value <= 24}
             times = {("time", (60 * hour + half) % DAY) for hour in hours for half in (0, HALF_DAY)}
             numbers[i] = number._replace(values=number.values | times)
+        elif (scale := scale_of(following, language)) > max(1, scale_of(number, language)):  # "12 to 16 thousand"
+            scaled = {scale * value for value in number.values if isinstance(value, Decimal)}
+            numbers[i] = number._replace(values=number.values | scaled)
     return tuple(numbers)
+
+
+def scale_of(number: Number, language: Language) -> int:
+    """Return 1,000, a million or the like if the number ends with such a word, else 1."""
+    value = language.words.get(re.split(rf"[{SPACES}-]", number.text)[-1].lower(), 1)
+    return value if value >= 1000 else 1
+
+
+def converted(number: Number, text: str, language: Language) -> set[Value]:
+    """Return more values of a number, by what follows it in the text: two weeks are 14 days, 1.5 hours 90 minutes."""
+    values = {value for value in number.values if isinstance(value, Decimal)}
+    more: set[Value] = set()
+    if AND_A_HALF.match(text, number.end):
+        more |= {value + Decimal(scale_of(number, language)) / 2 for value in values}
+    if period := PERIOD.match(text, number.end):
+        more |= {value * [*PERIODS][(period.lastindex or 1) - 1] for value in values}
+        more |= {Decimal(15)} if Decimal(14) in more else set()  # "quinze jours"
+    if HOURS.match(text, number.end):
+        more |= {("time", int(60 * value)) for value in values if value % 1}
+    if FINAL.match(text, number.end):
+        more |= {2 * value for value in values}
+    if scale := SHORT_SCALE.match(text, number.end):
+        more |= {value * SHORT_SCALES[(scale[1] or scale[2]).lower()] for value in values}
+    return more
 
 
 def has_time(number: Number) -> bool:
@@ -346,11 +390,15 @@ def read_words(text: str, language: Language) -> Iterator[Number]:
     """Yield numbers in words, and words that may translate a number, which are not required."""
     for match in language.in_words.finditer(text):
         words, ending = match.groups()
-        for begin, end, value, is_certain in language.split_words(words):
-            word = words[begin:end]
-            is_whole = not ending and not {word, word.lower()} & {*language.ambiguous.split()}
-            is_required = is_certain and is_whole and value > 1
-            yield Number(word, match.start() + begin, frozenset({Decimal(value)}), is_required=is_required)
+        # The last word is a number with an ending ("sechste"), or begins like one: "fünf Millionen Einwohner".
+        cut = words.rfind(" ") + 1 if ending and not WORD_ENDING.fullmatch(ending) else 0
+        for first, last, is_whole in ((0, cut - 1, True), (cut, len(words), not ending)):
+            for begin, end, value, is_certain in language.split_words(words[first : max(first, last)]):
+                word, start = words[first + begin : first + end], match.start() + first + begin
+                is_clear = is_certain and is_whole and not {word, word.lower()} & {*language.ambiguous.split()}
+                is_vague = language.words.get(word.split()[0].lower(), 0) >= 100 and VAGUE.search(text, 0, start)
+                is_required = is_clear and value > 1 and not is_vague
+                yield Number(word, start, frozenset({Decimal(value)}), is_required=is_required)
 
 
 def read_hints(text: str, language: Language) -> Iterator[Number]:

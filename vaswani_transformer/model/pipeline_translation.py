@@ -326,10 +326,11 @@ class TranslationPipeline(SentencePipeline):
         A sentence with stand-ins has no translation if these were lost.
         """
         results: list[list[dict[str, Any]]] = [[] for _ in sentences]
-        # Required words need another search, so sentences with them have batches of their own.
-        free = [i for i, sentence in enumerate(sentences) if not sentence.required]
-        constrained = [i for i, sentence in enumerate(sentences) if sentence.required]
-        for indices in (free, constrained):
+        # All sentences of a batch have the same number of beams, which depends on a sentence's required words.
+        options, by_beams = {**self._forward_params, **kwargs}, dict[int, list[int]]()
+        for i, sentence in enumerate(sentences):
+            by_beams.setdefault(self.constrained_beams(sentence.required, options), []).append(i)
+        for _, indices in sorted(by_beams.items()):
             lengths = self._lengths([sentences[i] for i in indices])
             for batch in plan_batches(lengths, batch_size or self._batch_size):
                 self.call_count = 0  # on a GPU the library warns about many calls

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .capitals_vaswani import in_capitals, in_sentence_case
+from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case
 from .checks_vaswani import Languages, find_problems, missing_items, required_forms
 from .confidence_vaswani import least_certain_word, low_confidence_warnings, mean_confidence
 from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
@@ -22,6 +22,7 @@ from .items_vaswani import KEPT_ITEM
 from .languages_vaswani import language_warnings
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, replace_in, shortened, words
+from .titles_vaswani import is_title, names_in, title_in_sentence_case
 
 
 Translation = dict[str, Any]  # a record of the pipeline: "translation_text", "score", "alignments", ...
@@ -191,7 +192,7 @@ class LongTexts:
         """Return the translations of each text, best first; the best has "warnings" if anything looks wrong."""
         layouts = [self.layout(text) for text in texts]
         originals = [part.text for layout in layouts for part in layout.parts if part.is_sentence]
-        recased = [self.lower_capitals(text) for text in originals]
+        recased = [case for layout in layouts for case in self.lower_capitals(layout)]
         sentences = [
             self.as_sentence(text if case is None else case.text) for text, case in zip(originals, recased, strict=True)
         ]
@@ -262,11 +263,24 @@ class LongTexts:
         required = tuple(tuple(spellings(use.forms)) for use in uses) if self.can_require else ()
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
-    def lower_capitals(self, text: str) -> Replaced | None:
-        """Return a sentence in capitals in the case that the model knows, or None if it is not in capitals."""
-        glossary = self.settings.glossary
-        terms = glossary.uses(text, self.settings.source_language) if glossary else []
-        return in_sentence_case(text, self.tokenizer, self.settings.source_language, [use.span for use in terms])
+    def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
+        """Return each sentence that is in capitals or in Title Case in the case that the model knows, else None."""
+        language = self.settings.source_language
+        sentences = [part.text for part in layout.parts if part.is_sentence]
+        names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
+        recased: list[Replaced | None] = []
+        for text in sentences:
+            # Looking for terms takes longer than these tests, which most sentences fail.
+            if not (has_capitals(text) or is_title(text, language)):
+                recased.append(None)
+                continue
+            terms = self.settings.glossary.uses(text, language) if self.settings.glossary else []
+            spans = [use.span for use in terms]
+            recased.append(
+                in_sentence_case(text, self.tokenizer, language, spans)
+                or title_in_sentence_case(text, self.tokenizer, language, spans, names)
+            )
+        return recased
 
     def sentences_of(self, layouts: Iterable[Sequence[Part]]) -> list[Sentence]:
         """Return the sentences of all texts, in their order."""
@@ -368,8 +382,9 @@ def remove_broken(source: str, translation: Translation) -> bool:
 
 
 def restore_capitals(source: Replaced, translation: Translation):
-    """Put a translation of a sentence whose capitals were replaced into capitals again."""
-    replace_in(translation, in_capitals(translation["translation_text"], source.original))
+    """Put a translation into capitals if its sentence was; headings in Title Case keep the translation's usual case."""
+    if has_capitals(source.original):
+        replace_in(translation, in_capitals(translation["translation_text"], source.original))
     if "alignments" in translation:
         translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]
 

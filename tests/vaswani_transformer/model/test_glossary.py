@@ -177,6 +177,18 @@ def test_terms_are_in_the_translation_and_other_sentences_do_not_change(translat
     assert all("Katze" in record["translation_text"] for record in whole)
 
 
+def test_a_translation_does_not_depend_on_the_other_sentences_of_its_batch(translate):
+    """Not even if these have more terms, for which the search needs more beams."""
+    sources = [source for source in PAIRS if " " in source]
+    words = ["a", "man", "rides", "dogs", "woman", "long", "old", "park", "child", "sleeps", "and", "cat", "it"]
+    glossary = dict(zip(words, ["langes", "Hallo", "Danke", "Katze", "alten", "liest"] * 3, strict=False))
+    together = translate(sources, glossary=glossary, return_scores=True)
+    for source, record in zip(sources, together, strict=True):
+        [alone] = translate(source, glossary=glossary, return_scores=True)
+        assert alone["translation_text"] == record["translation_text"]
+        assert alone["score"] == pytest.approx(record["score"], abs=1e-4)
+
+
 def test_a_glossary_of_the_pipeline_holds_for_its_calls(translate):
     glossary = {"dogs": "Katze"}
     with_glossary = TranslationPipeline(model=translate.model, tokenizer=translate.tokenizer, glossary=glossary)
