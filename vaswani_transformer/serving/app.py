@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -278,12 +279,14 @@ class Service:
         if request.format == "html":
             records = [await self.in_html(text, s.language, target) for text, s in zip(texts, sources, strict=True)]
         else:
-            records = await self.in_batches(texts, [s.language for s in sources], target, request.alternatives)
+            records = await self.in_batches(texts, [s.language for s in sources], target, request)
         answer: dict[str, Any] = {"translatedText": [best["translation_text"] for best, *_ in records]}
         if request.source == AUTO:
             answer["detectedLanguage"] = [as_libretranslate(source) for source in sources]
         if request.alternatives:
             answer["alternatives"] = [[record["translation_text"] for record in rest] for _, *rest in records]
+        if request.confidence:
+            answer["confidence"] = [as_confidence(best) for best, *_ in records]
         if isinstance(request.q, str):
             answer = {name: values[0] for name, values in answer.items()}
         warnings = [warning for best, *_ in records for warning in best.get("warnings", [])]
@@ -300,7 +303,7 @@ class Service:
         return Detected(source, confidence)
 
     async def in_batches(
-        self, texts: list[str], sources: list[str], target: str, alternatives: int
+        self, texts: list[str], sources: list[str], target: str, request: TranslateRequest
     ) -> list[list[dict[str, Any]]]:
         """Returns the translations of each text, best first; a text in the target language is returned unchanged."""
         records: list[list[dict[str, Any]]] = [[{"translation_text": text}] for text in texts]
@@ -311,8 +314,11 @@ class Service:
                 if source == target or not any(texts[i].strip() for i in chosen):
                     continue
                 route = self.languages.route(source, target)
-                more, chosen_texts = self.search_settings(route[-1], alternatives), [texts[i] for i in chosen]
-                future = pivot.submit(self.queue, route, chosen_texts, self.settings.search, more)
+                more, chosen_texts = self.search_settings(route[-1], request.alternatives), [texts[i] for i in chosen]
+                settings = self.settings.search
+                if request.confidence and self.languages.have_confidence(route):
+                    settings = settings | {"return_confidence": True}
+                future = pivot.submit(self.queue, route, chosen_texts, settings, more)
                 waiting.append(asyncio.wrap_future(future))
                 places.append(chosen)
                 self.metrics.characters.labels(source, target).inc(sum(len(texts[i]) for i in chosen))
@@ -388,6 +394,18 @@ class Service:
 
 def without_repetitions(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({record["translation_text"]: record for record in reversed(records)}.values())[::-1]
+
+
+def as_confidence(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the confidence of a translation, of its words in order, and the least certain one; None if unknown."""
+    if "word_confidences" not in record:
+        return None
+    text = record["translation_text"]
+    words = [{"word": text[slice(*span)], "confidence": round(x, 3)} for span, x in record["word_confidences"]]
+    # As `least_certain_word` does, whose module imports torch: punctuation marks do not count.
+    candidates = (word for word in words if any(map(str.isalnum, word["word"])))
+    lowest = min(candidates, key=itemgetter("confidence"), default=None)
+    return {"mean": round(record["confidence"], 3), "lowest": lowest, "words": words}
 
 
 def as_libretranslate(detected: Detected) -> dict[str, Any]:

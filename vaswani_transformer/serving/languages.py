@@ -1,7 +1,7 @@
 """The language pairs of a server, and the detection of a text's language."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -54,6 +54,10 @@ class Languages:
             return [(source, target)]
         steps = [(source, PIVOT), (PIVOT, target)]
         return steps if source != target and all(step in self.configs for step in steps) else []
+
+    def have_confidence(self, route: Sequence[Pair]) -> bool:
+        """Returns whether the models of all steps are calibrated, so that their words have a confidence."""
+        return all(getattr(self.configs[pair], "confidence", None) for pair in route)
 
     @property
     def codes(self) -> list[str]:

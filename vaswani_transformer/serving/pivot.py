@@ -63,7 +63,11 @@ def submit(
 
 
 def join(earlier: dict[str, Any], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adds the warnings of the first step to the best record of the last one."""
+    """Adds the warnings and the confidence of the first step to the best record of the last one."""
     best, *rest = records
+    if "word_confidences" in best:  # how likely a word is right if its source is
+        factor = earlier["confidence"]
+        words = [(span, factor * value) for span, value in best["word_confidences"]]
+        best |= {"confidence": factor * best["confidence"], "word_confidences": words}
     warnings = [*earlier.get("warnings", []), *best.get("warnings", [])]
     return [best | ({"warnings": warnings} if warnings else {}), *rest]

@@ -1,7 +1,7 @@
 """The texts of many requests, translated together.
 
-When a worker is free, all waiting requests make up its next batch: a quiet server answers at once, and a busy one
-translates in large batches.
+When a worker is free, its share of all requests makes up its next batch: a quiet server answers at once, and a busy one
+translates in large batches, which are equally large in all workers.
 """
 
 import math
@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 # In a batch. A larger one would not be faster, and requests that arrive meanwhile would wait longer.
 MAX_BATCH_CHARACTERS = 16_000
-# Pause after a batch of several requests: their clients are likely to send the next ones, and one large batch is faster
-# than two small ones.
-PAUSE_SECONDS = 0.02
+# Maximum pause after a batch of several requests, as a share of its time: their clients are likely to send the next
+# ones, and one large batch is faster than two small ones.
+PAUSE_SHARE = 0.1
 
 Pair = tuple[str, str]  # source and target language, such as ("en", "de")
 Translations = list[list[dict[str, Any]]]  # for each text the pipeline's records, best first
@@ -88,7 +88,7 @@ class Queue:
         self.workers, self.max_waiting, self.observe = workers, max_waiting, observe
         self.waiting: deque[Job] = deque()
         self.changed = threading.Condition()
-        self.idle, self.is_closing = len(workers), False
+        self.is_closing = False
         self.in_progress: dict[Worker, list[Job]] = {}
         self.threads = [threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers]
         for thread in self.threads:
@@ -114,7 +114,7 @@ class Queue:
             if len(self.waiting) >= self.max_waiting and not is_continued:
                 raise Busy("Too many requests are waiting. Try again in a few seconds.")
             self.waiting.append(job)
-            self.changed.notify()
+            self.changed.notify_all()
         job.result.add_done_callback(lambda result: self._withdraw(job) if result.cancelled() else None)
         return job.result
 
@@ -139,22 +139,30 @@ class Queue:
                     worker.stop()
 
     def _work(self, worker: Worker):
-        while jobs := self._next():
+        while jobs := self._next(worker):
+            start = time.monotonic()
             self._do(worker, jobs)
-            if len(jobs) > 1:
-                time.sleep(PAUSE_SECONDS)
             with self.changed:
-                self.idle += 1
+                del self.in_progress[worker]
+            if len(jobs) > 1:
+                self._pause(len(jobs), PAUSE_SHARE * (time.monotonic() - start))
 
-    def _next(self) -> list[Job]:
+    def _pause(self, number: int, max_seconds: float):
+        """Waits until so many requests are waiting."""
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.waiting) >= number or self.is_closing, max_seconds)
+
+    def _next(self, worker: Worker) -> list[Job]:
         """Takes the job that has waited longest, and others of its kind; none when the queue is closed and empty."""
         with self.changed:
             while True:
                 self.changed.wait_for(lambda: self.waiting or self.is_closing)
                 if not self.waiting:
                     return []
-                if chosen := self._take(math.ceil(len(self.waiting) / self.idle)):  # shared by the idle workers
-                    self.idle -= 1
+                # Equal shares: otherwise, one worker would have large batches, and the others many small ones.
+                number = len(self.waiting) + sum(map(len, self.in_progress.values()))
+                if chosen := self._take(math.ceil(number / len(self.workers))):
+                    self.in_progress[worker] = chosen
                     return chosen
 
     def _take(self, max_jobs: int) -> list[Job]:
@@ -185,9 +193,6 @@ class Queue:
             remaining = iter(records)
             for job in jobs:
                 set_result(job.result, [next(remaining) for _ in job.texts])
-        finally:
-            with self.changed:
-                self.in_progress.pop(worker, None)
 
     def _fail(self, worker: Worker, jobs: list[Job], error: Exception):
         jobs = [job for job in jobs if not job.result.cancelled()]

@@ -40,6 +40,7 @@ class TranslateRequest(Keyed):
     target: Text = Field(description="The target language.")
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="Number of further translations.")
+    confidence: bool = Field(False, description="Return how likely the translation and each of its words are right.")
 
     @property
     def texts(self) -> list[str]:

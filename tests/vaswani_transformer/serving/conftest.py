@@ -1,5 +1,6 @@
 """A server without a network, whose translators turn words round, and wait when they are told to."""
 
+import re
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from vaswani_transformer.serving.languages import Languages  # noqa: E402
 
 
 PAIRS = ("de", "en"), ("en", "de"), ("en", "fr")
+CALIBRATED = ("de", "en"), ("en", "fr")
 
 
 class Turning:
@@ -38,11 +40,18 @@ class Turning:
         self.settings.append(settings)
         if "break" in texts:
             raise RuntimeError("a secret of this machine")
-        return [[self.record(text, i) for i in range(settings.get("num_return_sequences", 1))] for text in texts]
+        number, has_confidence = settings.get("num_return_sequences", 1), settings.get("return_confidence")
+        return [[self.record(text, i, has_confidence) for i in range(number)] for text in texts]
 
-    def record(self, text: str, number: int) -> dict:
+    def record(self, text: str, number: int, has_confidence: bool) -> dict:
         turned = " ".join(reversed(text.split()))
         record = {"translation_text": f"{number} {turned}" if number else turned}
+        if has_confidence:  # 0.1 for a word of one letter or mark, 0.2 for one of two, ...
+            values = [
+                (match.span(), len(match[0]) / 10) for match in re.finditer(r"\w+|\S", record["translation_text"])
+            ]
+            mean = sum(value for _, value in values) / max(1, len(values))
+            record |= {"word_confidences": values, "confidence": mean}
         return record | ({"warnings": ["it is odd"]} if "odd" in text else {})
 
     def stop(self):
@@ -81,6 +90,8 @@ def lasting_processes():
 def app_of(worker, light_processes, lasting_processes):
     """A server with these settings."""
     configs = {pair: SimpleNamespace(num_beams=4, alignment_head=None) for pair in PAIRS}
+    for pair in CALIBRATED:
+        configs[pair].confidence = {"word": 1.0}
 
     def app(documents=lasting_processes, **settings):
         return create_app(Languages(configs), [worker], Settings(**settings), documents)

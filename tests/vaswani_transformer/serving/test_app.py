@@ -89,6 +89,33 @@ def test_alternatives_are_other_translations(client, worker):
     assert [settings["num_beams"] for settings in worker.settings] == [4, 4, 7]
 
 
+def test_confidence_is_returned_on_request(client, worker):
+    answer = translate(client, q="some . day", target="fr", confidence=True, alternatives=1)
+    words = [{"word": "day", "confidence": 0.3}, {"word": ".", "confidence": 0.1}, {"word": "some", "confidence": 0.4}]
+    assert answer["confidence"] == {"mean": 0.267, "lowest": words[0], "words": words}  # a mark is never the lowest
+    assert worker.settings == [
+        {"return_confidence": True, "num_return_sequences": 2, "num_beams": 4, "tries_again": True}
+    ]
+    answer = translate(client, q=["one", "!", " "], target="fr", confidence="true")["confidence"]
+    assert answer[0]["mean"] == 0.3 and answer[1]["lowest"] is None and answer[2]["words"] == []
+    assert "confidence" not in translate(client, target="fr")
+
+
+def test_confidence_through_english_is_that_of_both_steps(client):
+    answer = translate(client, q="one two", source="de", target="fr", confidence=True)
+    words = [{"word": "one", "confidence": 0.09}, {"word": "two", "confidence": 0.09}]
+    assert answer["confidence"] == {"mean": 0.09, "lowest": words[0], "words": words}
+
+
+def test_unknown_confidence_is_null(client, worker):
+    assert translate(client, confidence=True) == {"translatedText": TURNED, "confidence": None}  # not calibrated
+    assert worker.settings == [{}]
+    same = {"source": "de", "target": "de", "confidence": True}
+    assert translate(client, q="a", **same)["confidence"] is None
+    html = {"q": "<p>a b</p>", "target": "fr", "format": "html", "confidence": True}
+    assert translate(client, **html) == {"translatedText": "<p>b a</p>", "confidence": None}
+
+
 def test_a_language_is_found(client):
     answer = translate(client, source="auto")
     assert answer["translatedText"] == TURNED
@@ -173,7 +200,7 @@ def test_the_page_and_the_page_of_the_api_load_nothing_from_elsewhere(client):
     docs = client.get("/docs").text
     assert "https://" not in docs and client.get("/static-offline-docs/swagger-ui-bundle.js").status_code == 200
     schema = client.get("/openapi.json").json()["paths"]["/translate"]["post"]["requestBody"]["content"]
-    assert {"q", "source", "target", "format", "alternatives", "api_key"} == set(
+    assert {"q", "source", "target", "format", "alternatives", "confidence", "api_key"} == set(
         schema["application/json"]["schema"]["properties"]
     )
 
@@ -354,6 +381,7 @@ def test_documents_that_cannot_be_translated_are_refused(client, serving):
         ({"format": "pdf"}, "Invalid request: format: "),
         ({"alternatives": -1}, "Invalid request: alternatives: "),
         ({"alternatives": 100}, "Invalid request: alternatives: "),
+        ({"confidence": "high"}, "Invalid request: confidence: "),
         ({"q": "a" * 10_001}, "Invalid request: request (10001) exceeds text limit (10000)"),
         ({"q": ["a" * 6000] * 2}, "Invalid request: request (12000) exceeds text limit (10000)"),
     ],
@@ -430,13 +458,14 @@ def test_pages_of_others_and_other_names_are_refused(client, serving):
 
 # Odd input -----------------------------------------------------------------------------------------------------------
 
+FIELDS = ["q", "source", "target", "format", "alternatives", "confidence", "api_key"]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=3)
 )
 
 
 @settings(max_examples=150)
-@given(fields=st.dictionaries(st.sampled_from(["q", "source", "target", "format", "alternatives", "api_key"]), VALUES))
+@given(fields=st.dictionaries(st.sampled_from(FIELDS), VALUES))
 def test_any_fields_have_an_answer_or_an_error_in_a_sentence(client, fields):
     body = json.dumps(fields)
     answer = client.post("/translate", content=body, headers={"content-type": "application/json"})

@@ -67,36 +67,42 @@ def test_a_batch_has_an_end(queue, worker, held, monkeypatch):
     assert [len("".join(batch)) for _, batch in worker.batches] == [5, 20, 10, 6]
 
 
-def test_idle_workers_share_what_waits():
-    started, may_go, batches = threading.Barrier(3), threading.Event(), []
+def test_a_worker_takes_its_share_of_all_requests():
+    batches, may_go = [], threading.Semaphore(0)
 
     class Worker:
         def translate(self, pair, texts, settings):
-            if texts[0].startswith("first"):
-                started.wait(TIMEOUT)
-                may_go.wait(TIMEOUT)
-            else:
-                batches.append(texts)
+            batches.append(texts)
+            assert may_go.acquire(timeout=TIMEOUT)
             return [[{"translation_text": text}] for text in texts]
 
         def close(self):
             pass
 
     queue = Queue([Worker(), Worker()])
-    for i in range(2):
-        queue.submit(DE, [f"first {i}"])
-    started.wait(TIMEOUT)
-    queue.idle += 2  # as if both had ended
-    assert len(queue) == 0
-    with queue.changed:
-        waiting = [queue_module.Job(DE, [str(i)], {}) for i in range(6)]
-        queue.waiting.extend(waiting)
-        chosen = queue._next()
-    assert [job.texts[0] for job in chosen] == ["0", "1", "2"]
-    queue.idle -= 1
-    may_go.set()
+    for text in "ab":
+        queue.submit(DE, [text])
+        wait_until(lambda text=text: [text] in batches)
+    for text in "cdefgh":
+        queue.submit(DE, [text])
+    may_go.release()
+    wait_until(lambda: len(batches) == 3)
+    assert batches[2] == ["c", "d", "e", "f"]  # 4 of 7; the other worker has one
+    may_go.release()
+    wait_until(lambda: len(batches) == 4)
+    assert batches[3] == ["g", "h"]
+    may_go.release(2)
     queue.close()
-    assert sorted(sum(batches, [])) == ["3", "4", "5"]
+
+
+def test_a_worker_waits_for_the_next_requests_of_its_clients(queue, worker, held, monkeypatch):
+    monkeypatch.setattr(queue_module, "PAUSE_SHARE", 1e9)
+    results = [queue.submit(DE, [text]) for text in "ab"]
+    worker.may_go.set()
+    assert [texts(result) for result in results] == [["a"], ["b"]]
+    results = [queue.submit(DE, [text]) for text in "cd"]
+    assert [texts(result) for result in results] == [["c"], ["d"]]
+    assert [batch for _, batch in worker.batches] == [["first"], ["a", "b"], ["c", "d"]]
 
 
 def test_more_than_may_wait_are_refused(queue, worker, held):
