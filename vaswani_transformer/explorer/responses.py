@@ -111,6 +111,7 @@ def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str,
         "config": config_response(model.config),
         "parameters": asdict(parameter_tree(model)),
         "training": training_response(checkpoint),
+        "trained_length": trained_length(checkpoint),
         "curve": read_json(checkpoint, "curve.json"),
         "generation": {
             "num_beams": generation.num_beams or 1,
@@ -132,6 +133,11 @@ def config_response(config: VaswaniConfig) -> dict[str, Any]:
 def source_limit(checkpoint: LoadedCheckpoint) -> int:
     longest = checkpoint.model.config.longest_sequence
     return MAX_SOURCE_TOKENS if longest is None else min(MAX_SOURCE_TOKENS, longest)
+
+
+def trained_length(checkpoint: LoadedCheckpoint) -> int | None:
+    """Return the number of tokens in the longest sentences of the training data, if it is recorded."""
+    return checkpoint.about.max_length if checkpoint.about else None
 
 
 def fits(checkpoint: LoadedCheckpoint, text: str) -> bool:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import sacrebleu
 import torch
 
 from ..inspection.heads import Ablation, Head, ablate_heads, check_heads, head_names
@@ -16,7 +15,7 @@ from ..inspection.inspection import Inspection, inspect_translation
 from ..model.beam_search_vaswani import length_penalty
 from ..model.forced_vaswani import forced_log_probs
 from .checkpoints import LoadedCheckpoint
-from .responses import run_response, source_limit
+from .responses import run_response, source_limit, trained_length
 
 
 MAX_STORED = 16  # runs
@@ -221,7 +220,6 @@ def ablation_response(checkpoint: LoadedCheckpoint, ablation: Ablation, whole_te
         "text": text,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
-        "chrf_to_original": sacrebleu.sentence_chrf(text, [whole_text]).score,
         "changed": text != whole_text,
     }
 
@@ -256,7 +254,7 @@ def beyond_response(checkpoint: LoadedCheckpoint, run: Inspection) -> dict[str, 
     model = checkpoint.model
     max_length = model.config.longest_sequence
     response: dict[str, Any] = {
-        "trained_length": checkpoint.about.max_length if checkpoint.about else None,
+        "trained_length": trained_length(checkpoint),
         "points": [],
     }
     for copies in range(1, MAX_COPIES + 1):
