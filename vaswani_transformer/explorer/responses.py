@@ -94,7 +94,7 @@ ABOUT = {
 }
 
 
-def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str, Any]:
+def model_response(checkpoint: LoadedCheckpoint) -> dict[str, Any]:
     """Describe a checkpoint."""
     model, generation = checkpoint.model, checkpoint.model.generation_config
     source, target = checkpoint.languages
@@ -119,7 +119,6 @@ def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str,
             "length_penalty_offset": model.penalty_offset(),
         },
         "limits": {"source_tokens": source_limit(checkpoint), "beams": MAX_BEAMS},
-        "live": live,
     }
 
 

@@ -4,13 +4,12 @@ import { BeamSearch, lengthPenalty } from "./beam-search.js";
 import { storeMatrices } from "./kernel.js";
 import { findRole } from "./measures.js";
 import { Tokenizer } from "./tokenizer.js";
-import { logSoftmax, sinusoidalPositions, VaswaniForConditionalGeneration } from "./transformer.js";
+import { logSoftmax, VaswaniForConditionalGeneration } from "./transformer.js";
 
 const EXTRA_LENGTH = 50; // tokens that a translation may have more than its source (section 6.1)
 const ALTERNATIVES = 10; // tokens listed at each position
 const MAX_STORED = 8; // runs
 const [MAX_COPIES, MAX_REPEATED_TOKENS] = [8, 400]; // of a sentence, for lengths beyond those in training
-const POSITIONS = 128; // shown on the page
 const START = "<start>";
 
 /** A request that cannot be answered; the message says why and what to do. */
@@ -21,10 +20,6 @@ const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 /** A head's name in the model: ["encoder", "self_attn", 0, 3] -> "encoder.layers.0.self_attn.3". */
 const headName = ([stack, kind, layer, head]) => `${stack}.layers.${layer}.${kind}.${head}`;
-
-/** The positions that the page shows, [128, D]; they need no weights. */
-export const positionTensors = (config) =>
-  new Map([["positions", sinusoidalPositions(Array.from({ length: POSITIONS }, (_, i) => i), config)]]);
 
 export class Engine {
   #stored = new Map(); // the latest runs: {response, tensors} by their settings
@@ -48,8 +43,8 @@ export class Engine {
     return { ...response, changes: { text_before: target.text, score_before: score, log_prob_before: log_prob } };
   }
 
-  /** The tensors of a run, by name. */
-  tensors = (run) => this.#inspect(run.request, true).tensors;
+  /** The tensors of a run with these settings, by name. */
+  tensors = (request) => this.#inspect(this.#settings(request), true).tensors;
 
   /** Stores a run that was computed before, without its tensors. */
   remember(response) {
@@ -203,8 +198,14 @@ export class Engine {
 
   /** The likeliest tokens of one position, best first. */
   #alternatives(logProbs) {
-    const best = Array.from(logProbs.keys()).sort((a, b) => logProbs[b] - logProbs[a]).slice(0, ALTERNATIVES);
-    return this.tokenizer.describe(best).map(({ id, text }) => ({ id, text, log_prob: logProbs[id] }));
+    const best = [];
+    logProbs.forEach((log_prob, id) => {
+      if (best.length === ALTERNATIVES && log_prob <= best.at(-1).log_prob) return;
+      const rank = best.findIndex((other) => other.log_prob < log_prob);
+      best.splice(rank < 0 ? best.length : rank, 0, { id, text: "", log_prob });
+      best.length = Math.min(best.length, ALTERNATIVES);
+    });
+    return best.map((alternative) => ({ ...alternative, text: this.tokenizer.describe([alternative.id])[0].text }));
   }
 
   #describeSearch({ beams, alpha, offset, maxLength, steps, finished, penalty }) {

@@ -59,6 +59,9 @@ export function sinusoidalPositions(positions, { d_model: width }) {
   return encoded;
 }
 
+/** The positions that the page shows, [128, D]; they need no weights. */
+export const positionTensors = (config) => new Map([["positions", sinusoidalPositions(range(128), config)]]);
+
 /** embedding * sqrt(d_model) + position, the input of a stack. */
 class VaswaniEmbedding {
   constructor(name, config) {
@@ -85,26 +88,24 @@ const add = (a, b) => new Tensor(a.shape, a.data.map((x, i) => x + b.data[i]));
  * query [H, T, K], key [H, S, K], value [H, S, V] -> scores before the mask and weights [H, T, S], heads [H, T, V].
  * `mask(t, s)` tells whether query t may see key s; without a mask it may see all keys.
  */
-export function scaledDotProductAttention(query, key, value, mask) {
-  const [H, T, K] = query.shape;
-  const [S, V] = value.shape.slice(1);
+export function scaledDotProductAttention({ shape: [H, T, K], data: query }, { data: key }, { shape: [, S, V], data: value }, mask) {
   const [scores, weights, heads] = [zeros(H, T, S), zeros(H, T, S), zeros(H, T, V)];
   for (let h = 0; h < H; h++)
     for (let t = 0; t < T; t++) {
-      const row = (h * T + t) * S;
+      const [q, row, out] = [(h * T + t) * K, (h * T + t) * S, (h * T + t) * V];
       let [highest, sum] = [-Infinity, 0];
-      for (let s = 0; s < S; s++) {
+      for (let s = 0, k = h * S * K; s < S; s++, k += K) {
         let product = 0; // Q K^T
-        for (let i = 0; i < K; i++) product += query.data[(h * T + t) * K + i] * key.data[(h * S + s) * K + i];
-        scores.data[row + s] = product / Math.sqrt(K);
-        weights.data[row + s] = mask && !mask(t, s) ? -Infinity : scores.data[row + s]; // "illegal connections" (section 3.2.3)
+        for (let i = 0; i < K; i++) product += query[q + i] * key[k + i];
+        const score = product / Math.sqrt(K);
+        scores.data[row + s] = score;
+        weights.data[row + s] = !mask || mask(t, s) ? score : -Infinity; // "illegal connections" (section 3.2.3)
         highest = Math.max(highest, weights.data[row + s]);
       }
       for (let s = 0; s < S; s++) sum += weights.data[row + s] = Math.exp(weights.data[row + s] - highest);
-      for (let s = 0; s < S; s++) {
+      for (let s = 0, v = h * S * V; s < S; s++, v += V) {
         const weight = (weights.data[row + s] /= sum);
-        if (weight === 0) continue;
-        for (let i = 0; i < V; i++) heads.data[(h * T + t) * V + i] += weight * value.data[(h * S + s) * V + i];
+        if (weight > 0) for (let i = 0; i < V; i++) heads.data[out + i] += weight * value[v + i];
       }
     }
   return { scores, weights, heads };

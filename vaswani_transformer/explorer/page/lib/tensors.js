@@ -21,7 +21,7 @@ export class Tensor {
 
   /** A tensor of the same shape with `fn` applied to each number. */
   map(fn) {
-    return new Tensor(this.shape, Float32Array.from(this.data, fn), this.name);
+    return new Tensor(this.shape, this.data.map((x) => fn(x)), this.name);
   }
 }
 
