@@ -97,7 +97,7 @@ def engine_files(checkpoint: LoadedCheckpoint) -> dict[str, bytes]:
 
 
 def weights_file(checkpoint: LoadedCheckpoint) -> bytes:
-    """Serialise the weights: in float16 if that loses nothing, as for the included checkpoints, otherwise in float32."""
+    """Serialise the weights: in float16 if that loses nothing (as for included checkpoints), otherwise in float32."""
     weights = {name: weight.detach().float().contiguous() for name, weight in checkpoint.model.named_parameters()}
     halves = {name: weight.half() for name, weight in weights.items()}
     is_lossless = all(torch.equal(halves[name].float(), weight) for name, weight in weights.items())

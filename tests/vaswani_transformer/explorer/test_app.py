@@ -135,8 +135,7 @@ def test_every_head_by_itself(client, cache):
     alone = ask(client, "run", off=[HEAD], beams=1)
     assert ablation["text"] == alone["target"]["text"]
     assert ablation["score"] == pytest.approx(alone["score"], abs=1e-4)
-    same = [head["chrf_to_original"] for head in heads if head["text"] == PAIRS[SENTENCE]]
-    assert same == pytest.approx([100] * len(same)) and len(same) < len(heads)
+    assert any(head["changed"] for head in heads)
     assert [head["changed"] for head in heads] == [head["text"] != PAIRS[SENTENCE] for head in heads]
 
 

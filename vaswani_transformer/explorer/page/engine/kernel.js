@@ -17,24 +17,34 @@ IQggCCATEAA4AgAgCCAUEAA4AgQgASAFaiEBIAJBCGoiAiAHSQ0ACws=`;
 /** A matrix [m, k] in the memory of a kernel. */
 class StoredMatrix extends Tensor {}
 
-/** Stores all matrices whose shape the kernel can handle in its memory, and returns all tensors by name. */
+/** Stores the matrices whose shape the kernel can handle in its memory, and returns all tensors by name. */
 export async function storeMatrices(tensors) {
   const matrices = Array.from(tensors.values()).filter(({ shape: [m, k] }) => k && k % 4 === 0 && m % 2 === 0);
   const place = 4 * 4 * Math.max(0, ...matrices.flatMap(({ shape }) => shape)); // bytes of four rows of the largest product
-  const bytes = matrices.reduce((sum, { data }) => sum + data.byteLength, 2 * place);
-  const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / 65536) });
-  const code = Uint8Array.from(atob(ASSEMBLED), (character) => character.charCodeAt(0));
-  const { instance } = await WebAssembly.instantiate(code, { engine: { memory } });
-  const kernel = { ...instance.exports, numbers: new Float32Array(memory.buffer), x: 0, out: place };
+  const kernel = await startKernel(matrices.reduce((sum, { data }) => sum + data.byteLength, 2 * place));
+  if (!kernel) return tensors;
+  Object.assign(kernel, { x: 0, out: place }); // the addresses of four rows of x, and of the result
   let address = 2 * place;
   const stored = new Map(tensors);
   for (const { shape, data, name } of matrices) {
-    const numbers = new Float32Array(memory.buffer, address, data.length);
+    const numbers = kernel.numbers.subarray(address / 4, address / 4 + data.length);
     numbers.set(data);
     stored.set(name, Object.assign(new StoredMatrix(shape, numbers, name), { kernel, address }));
     address += data.byteLength;
   }
   return stored;
+}
+
+/** The kernel's functions and its memory as `numbers`, or null in a browser without WebAssembly or SIMD. */
+async function startKernel(bytes) {
+  try {
+    const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / 65536) });
+    const code = Uint8Array.from(atob(ASSEMBLED), (character) => character.charCodeAt(0));
+    const { instance } = await WebAssembly.instantiate(code, { engine: { memory } });
+    return { ...instance.exports, numbers: new Float32Array(memory.buffer) };
+  } catch {
+    return null;
+  }
 }
 
 /** x [n, k] times the transpose of weight [m, k], plus bias [m] if there is one -> [n, m]. */
