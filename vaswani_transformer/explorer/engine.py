@@ -30,11 +30,11 @@ CONFIG = {
     "feed_forward_bias": True,
     "activation_function": "relu",
 }
-GENERATION = {"early_stopping": "never", "min_new_tokens": 1}
-# Settings that the page sets, or that do not change the search.
+GENERATION = {"early_stopping": "never"}
+# Settings with any value: the engine knows them, or they do not change the search.
 FREE_SETTINGS = {
-    *("num_beams", "length_penalty", "length_penalty_offset", "pad_token_id", "eos_token_id", "bos_token_id"),
-    *("decoder_start_token_id", "alignment_head", "confidence", "transformers_version", "use_cache"),
+    *("num_beams", "length_penalty", "length_penalty_offset", "min_new_tokens", "pad_token_id", "eos_token_id"),
+    *("bos_token_id", "decoder_start_token_id", "alignment_head", "confidence", "transformers_version", "use_cache"),
     "_from_model_config",
 }
 
@@ -89,8 +89,10 @@ def tokenizer_steps(backend: Any) -> dict[str, Any]:
 
 def engine_files(checkpoint: LoadedCheckpoint) -> dict[str, bytes]:
     """Return the files that the engine reads, by name."""
+    config = checkpoint.model.config.to_dict()
+    config.pop("_name_or_path", None)  # a path of this computer
     return {
-        "config.json": checkpoint.model.config.to_json_string(use_diff=False).encode(),
+        "config.json": json.dumps(config, indent=2).encode(),
         "tokenizer.json": checkpoint.tokenizer.backend_tokenizer.to_str().encode(),
         "model.safetensors": weights_file(checkpoint),
     }

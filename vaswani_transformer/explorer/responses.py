@@ -117,6 +117,7 @@ def model_response(checkpoint: LoadedCheckpoint) -> dict[str, Any]:
             "num_beams": generation.num_beams or 1,
             "length_penalty": 1.0 if generation.length_penalty is None else generation.length_penalty,
             "length_penalty_offset": model.penalty_offset(),
+            "min_new_tokens": generation.min_new_tokens or 0,
         },
         "limits": {"source_tokens": source_limit(checkpoint), "beams": MAX_BEAMS},
     }

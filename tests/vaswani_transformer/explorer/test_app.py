@@ -59,9 +59,10 @@ def test_the_model_is_described(client, cache):
     for name in ("label_smoothing_type", "dropout", "attention_dropout", "activation_dropout"):
         assert answer["config"][name] == getattr(config, name)
     assert answer["parameters"]["count"] == cache.open().model.num_parameters()
-    assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
+    search = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5, "min_new_tokens": 0}
+    assert answer["generation"] == search
     assert answer["limits"] == {"source_tokens": 100, "beams": 8}
-    assert answer["training"] is None and answer["curve"] is None and answer["live"] is True
+    assert answer["training"] is None and answer["curve"] is None
     assert [example["id"] for example in answer["examples"]] == ["long-distance", "anaphora", "structure"]
 
 

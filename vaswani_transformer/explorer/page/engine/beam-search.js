@@ -22,7 +22,7 @@ export const lengthPenalty = (length, alpha, offset = 5) => ((offset + length) /
  *   finished, ended-too-low  ended, and is among the n best finished ones or not
  */
 export class BeamSearch {
-  /** Settings: `beams` n, `alpha`, `offset`, `maxLength` in tokens, and the ids `pad` and `end`. */
+  /** Settings: `beams` n, `alpha`, `offset`, `minLength` and `maxLength` in tokens, and the ids `pad` and `end`. */
   constructor(settings) {
     Object.assign(this, settings);
     this.running = [{ tokens: [], total: 0, row: 0, key: null }]; // all beams are equal at first, so one is enough
@@ -50,14 +50,14 @@ export class BeamSearch {
   /** The 2 n best continuations of the beam, best first: at least n of them do not end. */
   extend(logProbs) {
     const count = 2 * this.beams;
-    const isFirst = this.steps.length === 0;
+    const isTooShort = this.steps.length < this.minLength;
     const best = []; // [log P, beam, token], best first
     this.running.forEach(({ total: before }, beam) => {
       const row = logProbs.part(beam).data;
       for (let token = 0; token < row.length; token++) {
         const total = fround(before + row[token]);
         if (best.length === count && total <= best[count - 1][0]) continue;
-        if (token === this.pad || (isFirst && token === this.end)) continue; // padding never; a translation has at least one token
+        if (token === this.pad || (isTooShort && token === this.end)) continue;
         let rank = best.length;
         while (rank > 0 && best[rank - 1][0] < total) rank--;
         best.splice(rank, 0, [total, beam, token]);

@@ -134,16 +134,17 @@ export class Engine {
   #search(S, memory, pass, { beams, alpha }) {
     const start = performance.now();
     const { config, tokenizer, generation } = this;
-    const settings = { alpha, offset: generation.length_penalty_offset, maxLength: S + EXTRA_LENGTH };
-    const search = new BeamSearch({ ...settings, beams, pad: config.pad_token_id, end: tokenizer.end });
+    const lengths = { minLength: generation.min_new_tokens, maxLength: S + EXTRA_LENGTH };
+    const ids = { pad: config.pad_token_id, end: tokenizer.end };
+    const search = new BeamSearch({ beams, alpha, offset: generation.length_penalty_offset, ...lengths, ...ids });
     const cache = new Map();
     let [histories, rows] = [[[]], 0]; // the cache's rows that each beam has come through
     for (let position = 0; !search.isOver; position++) {
       histories = search.running.map(({ row }, beam) => [...histories[row], rows + beam]);
       rows += histories.length;
       const isOwn = histories.map((history) => Uint8Array.from({ length: rows }, (_, row) => history.includes(row)));
-      const ids = search.running.map(({ tokens }) => tokens.at(-1) ?? config.decoder_start_token_id);
-      const logits = this.model.step(ids, position, memory, cache, (beam, row) => isOwn[beam][row], pass);
+      const last = search.running.map(({ tokens }) => tokens.at(-1) ?? config.decoder_start_token_id);
+      const logits = this.model.step(last, position, memory, cache, (beam, row) => isOwn[beam][row], pass);
       search.step(logSoftmax(logits));
     }
     return { search, milliseconds: performance.now() - start };
