@@ -13,13 +13,14 @@ from .responses import model_response, tensors_file
 from .runs import Runs
 
 
+PAGE = Path(__file__).with_name("page")
 DIGITS = 6  # decimal places of the numbers in the files
 
 
 def export(
     checkpoints: Sequence[LoadedCheckpoint],
     folder: Path,
-    page: Path,
+    page: Path = PAGE,
     text: str | None = None,
     progress: Callable[[str], object] = lambda text: None,
 ):
