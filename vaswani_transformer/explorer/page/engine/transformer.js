@@ -1,7 +1,7 @@
 // The Transformer of "Attention Is All You Need" (Vaswani et al. 2017, arXiv 1706.03762) in JavaScript, to read beside the paper.
 //
 // The parts have the names of modeling_vaswani.py and follow Figure 1 from bottom to top. This is the model after training, for one
-// sentence: there is no dropout and no padding, and LayerNorm comes after each sub-layer, as in the paper.
+// sentence, without dropout and padding. LayerNorm comes after each sub-layer, as in the paper.
 //
 // A `pass` is one way through the model: `pass.record(name, tensor)` gets every tensor by name, and `pass.off` holds the names of heads
 // to switch off, such as "encoder.layers.0.self_attn.3".

@@ -105,6 +105,11 @@ class InBrowser {
       if (problem) reject(isExpected ? new Problem(problem) : new Error(problem));
       else resolve(result instanceof Map ? restored(result) : result);
     });
+    worker.addEventListener("error", () => {
+      for (const { reject } of this.#answers.values()) reject(new Problem("This browser cannot run the model. Update it, or use another one."));
+      this.#answers.clear();
+      this.#worker = null;
+    });
     return worker;
   }
 }
