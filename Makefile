@@ -43,7 +43,7 @@ docs: build/explorer/index.html ## Build the site in build/docs; warnings are er
 	$(PYTHON) docs/stage.py
 	$(PYTHON) -m zensical build --clean --strict
 
-# The explorer's static copy, which takes a minute; made again when the page changes.
+# The explorer's page with one checkpoint; made again when the page changes.
 build/explorer/index.html: $(wildcard vaswani_transformer/explorer/*.py vaswani_transformer/explorer/page/* vaswani_transformer/explorer/page/*/*)
 	rm -rf build/explorer
 	$(PYTHON) -m vaswani_transformer explore --export build/explorer

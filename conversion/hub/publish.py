@@ -63,11 +63,12 @@ def push(
     revision: str | None = None,
     create_pr: bool = False,
     timeout: float = TIMEOUT,
+    repo_type: str = "model",
 ) -> str:
     """Uploads a staged folder in one commit, to `revision` (a branch) or as a pull request if `create_pr`.
 
     Creates the repository and the branch if needed, except for a pull request. Other files in the repository are kept,
-    except old weights under other names. `timeout` is in seconds.
+    except old weights under other names. `timeout` is in seconds. A `repo_type` of "space" means a static Space.
 
     Returns:
         A sentence about the result.
@@ -83,10 +84,11 @@ def push(
     outcome = f"{repo_id} is unchanged"
     try:
         if not create_pr:
-            api.create_repo(repo_id, private=private or None, exist_ok=True)
+            sdk = "static" if repo_type == "space" else None
+            api.create_repo(repo_id, private=private or None, exist_ok=True, repo_type=repo_type, space_sdk=sdk)
             if revision:
-                api.create_branch(repo_id, branch=revision, exist_ok=True)
-        before = api.model_info(repo_id, revision=revision)
+                api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type=repo_type)
+        before = api.repo_info(repo_id, revision=revision, repo_type=repo_type)
         if private and not before.private:
             raise ConversionError(f"{repo_id} is public. Make it private in its settings, or push without --private.")
         files = staged_files(folder)
@@ -100,9 +102,10 @@ def push(
                 commit_message=f"Publish with vaswani-transformer {__version__}",
                 revision=revision,
                 create_pr=create_pr,
+                repo_type=repo_type,
             )
         except Exception:
-            outcome = outcome_of_failure(api, repo_id, revision, create_pr, before.sha)
+            outcome = outcome_of_failure(api, repo_id, revision, create_pr, before.sha, repo_type)
             raise
     except ConversionError:
         raise
@@ -112,20 +115,27 @@ def push(
         return f"No changes: {repo_id} already contains these files (commit {commit.oid[:7]})."
     if create_pr:
         return f"Pull request: {commit.pr_url}"
-    return f"Published: {api.endpoint}/{repo_id} (commit {commit.oid[:7]})."
+    return f"Published: {address(api, repo_id, repo_type)} (commit {commit.oid[:7]})."
 
 
-def outcome_of_failure(api: HfApi, repo_id: str, revision: str | None, create_pr: bool, before: str | None) -> str:
+def address(api: HfApi, repo_id: str, repo_type: str = "model") -> str:
+    """Returns the address of a repository on the Hub."""
+    return f"{api.endpoint}/{'spaces/' if repo_type == 'space' else ''}{repo_id}"
+
+
+def outcome_of_failure(
+    api: HfApi, repo_id: str, revision: str | None, create_pr: bool, before: str | None, repo_type: str
+) -> str:
     """Asks the Hub whether a commit arrived whose answer did not, and returns a clause about it.
 
     `before` is the commit before it.
     """
     if create_pr:
-        return f"{repo_id} may have a new pull request: see {api.endpoint}/{repo_id}/discussions"
+        return f"{repo_id} may have a new pull request: see {address(api, repo_id, repo_type)}/discussions"
     try:
-        now = api.model_info(repo_id, revision=revision).sha
+        now = api.repo_info(repo_id, revision=revision, repo_type=repo_type).sha
     except Exception:  # as above
-        return f"{repo_id} may have changed: see {api.endpoint}/{repo_id}"
+        return f"{repo_id} may have changed: see {address(api, repo_id, repo_type)}"
     return f"{repo_id} is unchanged so far" if now == before or not now else f"{repo_id} has a new commit, {now[:7]}"
 
 

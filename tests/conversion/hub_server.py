@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 WRITE, READ = "hf_write", "hf_read"
 REPO = r"(?P<repo>[^/]+/[^/]+)"
+KIND = "(?:models|spaces)"
 REV = r"(?P<rev>[^/]+)"
 
 
@@ -26,7 +27,9 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.upload_mode = upload_mode  # of weights
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.repos: dict[str, dict] = {}  # name -> {"private", "refs": {branch: sha}, "commits": {sha: {path: bytes}}}
+        self.repos: dict[
+            str, dict
+        ] = {}  # name -> {"private", "sdk", "refs": {branch: sha}, "commits": {sha: {path: bytes}}}
         self.objects: dict[str, bytes] = {}  # SHA-256 -> what LFS holds
         self.log: list[str] = []
         self.faults: list[tuple[str, str | int]] = []
@@ -118,7 +121,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.body)
         name = f"{asked['organization']}/{asked['name']}"
         if is_new := name not in self.server.repos:
-            repo = {"private": asked.get("visibility") == "private", "refs": {}, "commits": {}}
+            private, sdk = asked.get("visibility") == "private", asked.get("sdk")
+            repo = {"private": private, "sdk": sdk, "refs": {}, "commits": {}}
             self.server.repos[name] = repo
             self.server.commit(repo, "main", {".gitattributes": b"*.safetensors filter=lfs\n"}, None)
         self.send(200 if is_new else 409, {"url": f"{self.server.url}/{name}"})
@@ -216,13 +220,13 @@ class Handler(BaseHTTPRequestHandler):
 ROUTES = [
     ("POST", "/api/validate-yaml", Handler.validate, False),
     ("POST", "/api/repos/create", Handler.create, True),
-    ("POST", f"/api/models/{REPO}/branch/{REV}", Handler.branch, True),
-    ("POST", f"/api/models/{REPO}/preupload/{REV}", Handler.preupload, True),
-    ("POST", f"/api/models/{REPO}/commit/{REV}", Handler.make_commit, True),
-    ("GET", f"/api/models/{REPO}", Handler.info, False),
-    ("GET", f"/api/models/{REPO}/revision/{REV}", Handler.info, False),
-    ("GET", f"/api/models/{REPO}/tree/{REV}(?:/(?P<path>.+))?", Handler.tree, False),
-    ("POST", rf"/{REPO}\.git/info/lfs/objects/batch", Handler.batch, True),
+    ("POST", f"/api/{KIND}/{REPO}/branch/{REV}", Handler.branch, True),
+    ("POST", f"/api/{KIND}/{REPO}/preupload/{REV}", Handler.preupload, True),
+    ("POST", f"/api/{KIND}/{REPO}/commit/{REV}", Handler.make_commit, True),
+    ("GET", f"/api/{KIND}/{REPO}", Handler.info, False),
+    ("GET", f"/api/{KIND}/{REPO}/revision/{REV}", Handler.info, False),
+    ("GET", f"/api/{KIND}/{REPO}/tree/{REV}(?:/(?P<path>.+))?", Handler.tree, False),
+    ("POST", rf"/(?:spaces/)?{REPO}\.git/info/lfs/objects/batch", Handler.batch, True),
     ("PUT", "/objects/(?P<oid>[0-9a-f]+)", Handler.put, False),
     ("HEAD|GET", f"/{REPO}/resolve/{REV}/(?P<path>.+)", Handler.resolve, False),
 ]

@@ -8,7 +8,6 @@ import typer
 
 from ..system import web
 from ..system.console import Failure, err, errors_as_messages, print_message
-from . import options
 
 
 Port = Annotated[
@@ -25,7 +24,11 @@ Host = Annotated[
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")]
 Export = Annotated[
     Path | None,
-    typer.Option("--export", metavar="FOLDER", help="Write a static copy of the page, for any file server, and exit."),
+    typer.Option(
+        "--export",
+        metavar="FOLDER",
+        help="Write the page to this folder and exit. Any file server can host it; the model then runs in the browser.",
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -36,37 +39,45 @@ Threads = Annotated[
         help="CPU threads for each sentence. [dim]\\[default: half the cores, so that two can run at once][/]",
     ),
 ]
-Texts = Annotated[
+Checkpoints = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="TEXT", help="With --export: a sentence to include; repeat it for more sentences."),
+    typer.Option(
+        "--checkpoint",
+        metavar="MODEL",
+        help="A name listed by `vaswani checkpoints`, a folder, or a Hub id. Repeat it for more; the page opens with "
+        "the first.",
+    ),
+]
+Text = Annotated[
+    str | None, typer.Option("--text", metavar="TEXT", help="With --export: the sentence that the page opens with.")
 ]
 
 
 def explore(
-    checkpoint: options.Checkpoint = None,
+    checkpoint: Checkpoints = None,
     port: Port = 8017,
     host: Host = "127.0.0.1",
     browser: Browser = True,
     export: Export = None,
-    text: Texts = None,
+    text: Text = None,
     threads: Threads = None,
 ):
     """Watch a checkpoint at work: every part of the Transformer on a sentence of your choice.
 
     [dim]$[/] vaswani explore
     [dim]$[/] vaswani explore --checkpoint mini-en-fr
-    [dim]$[/] vaswani explore --export site
+    [dim]$[/] vaswani explore --export site --checkpoint mini-en-de --checkpoint mini-de-en
     """
     if text and export is None:
-        raise typer.BadParameter("Add --export FOLDER: only a static copy has fixed sentences.", param_hint="--text")
+        raise typer.BadParameter("Add --export FOLDER, or type the sentence on the page.", param_hint="--text")
     from ..explorer.app import create_app
     from ..explorer.server import serve
 
     with errors_as_messages(OSError):
         set_threads(threads)
-        cache = open_cache(checkpoint)
+        cache = open_cache(checkpoint or [])
         if export is not None:
-            write_copy(cache, export, text or [])
+            write_copy(cache, export, text)
             return
         with web.listening(host, port) as listener:
             address = web.address(host, listener)
@@ -83,11 +94,11 @@ def set_threads(threads: int | None):
     torch.set_num_threads(threads or max(1, torch.get_num_threads() // 2))
 
 
-def open_cache(checkpoint: str | None):
-    """Returns the cache of checkpoints with the chosen one loaded.
+def open_cache(checkpoints: list[str]):
+    """Returns the cache of checkpoints with the chosen ones loaded.
 
     Raises:
-        Failure: the checkpoint does not exist, or it cannot be loaded.
+        Failure: a checkpoint does not exist, or it cannot be loaded.
     """
     from transformers.utils import logging
 
@@ -95,18 +106,19 @@ def open_cache(checkpoint: str | None):
 
     logging.disable_progress_bar()
     try:
-        return CheckpointCache(checkpoint)
+        return CheckpointCache(*checkpoints)
     except ValueError as error:
         raise Failure(str(error)) from error
 
 
-def write_copy(cache, folder: Path, texts: list[str]):
+def write_copy(cache, folder: Path, text: str | None):
     from ..explorer.app import PAGE
     from ..explorer.export import export
     from ..explorer.runs import Refused
 
     try:
-        export(cache.open(), folder, PAGE, texts, lambda text: err.print(text, style="dim", highlight=False))
+        checkpoints = [cache.open(name) for name in cache.chosen]
+        export(checkpoints, folder, PAGE, text, lambda name: err.print(name, style="dim", highlight=False))
     except (FileExistsError, Refused) as error:
         raise Failure(str(error)) from error
     print_message(

@@ -1,4 +1,4 @@
-"""The verbs whose code is in the folders `training` and `conversion`: train, finetune, evaluate, convert and publish.
+"""The verbs whose code is in the folders `training` and `conversion`, such as train and convert.
 
 An installed wheel holds the folders inside the package, as `vaswani_transformer.training` and
 `vaswani_transformer.conversion`; in a clone they are beside it.
@@ -26,6 +26,7 @@ PROGRAMS = {
     "evaluate": ("training.evaluate", "Score a model on test sets: sacreBLEU, chrF and the paper's BLEU."),
     "convert": ("conversion.__main__", "Convert a checkpoint from another toolkit, or export one to another runtime."),
     "publish": ("conversion.hub.publish", "Publish a checkpoint on the Hugging Face Hub."),
+    "publish-page": ("conversion.hub.page", "Publish the explorer's page as a static Space on the Hugging Face Hub."),
 }
 # The extra that holds what a verb needs besides the package's own dependencies.
 EXTRAS = {
@@ -34,6 +35,7 @@ EXTRAS = {
     "evaluate": "train",
     "convert": "convert",
     "publish": "convert",
+    "publish-page": "convert",
     "corpus": "ray",
     "explore": "explore",
     "serve": "serve",

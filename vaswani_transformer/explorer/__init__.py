@@ -4,6 +4,6 @@ app.py, server.py     the web application: validates requests and sends response
 runs.py               runs the model, at most twice at a time, and stores the latest runs
 responses.py          builds the responses, with measures.py (roles of heads) and parts.py (parameter counts)
 checkpoints.py        loads the checkpoints that the page offers
-export.py             writes the static copy
-page/                 HTML, CSS and JavaScript for the browser
+export.py             writes the page for a file server, with engine.py (what the engine in the browser reads)
+page/                 HTML, CSS and JavaScript for the browser; page/engine/ is the model in JavaScript
 """

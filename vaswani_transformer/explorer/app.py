@@ -14,11 +14,11 @@ from starlette.exceptions import HTTPException
 
 from ..system.web import host_name, is_loopback
 from .checkpoints import CheckpointCache, UnknownCheckpoint
+from .export import PAGE
 from .responses import MAX_BEAMS, model_response, position_tensors, tensors_file
 from .runs import Busy, Expired, Refused, Runs
 
 
-PAGE = Path(__file__).with_name("page")
 MAX_CHARACTERS = 5_000
 MAX_ALPHA = 5.0
 SAFETENSORS = "application/octet-stream"

@@ -46,25 +46,29 @@ class UnknownCheckpoint(LookupError):
 
 
 class CheckpointCache:
-    """The included checkpoints and optionally another one. Each is loaded at most once.
+    """The included checkpoints and optionally others. Each is loaded at most once.
 
     Args:
-        checkpoint: The current checkpoint: the name of an included one, a folder or a Hub id. By default the included
-            checkpoint that translates into German.
+        checkpoints: Names of included checkpoints, folders or Hub ids; the first one is the current checkpoint. By
+            default the included checkpoint that translates into German.
 
     Raises:
-        ValueError: The checkpoint does not exist.
-        LoadingError: The checkpoint cannot be loaded.
+        ValueError: A checkpoint does not exist, or two of them have the same name.
+        LoadingError: A checkpoint cannot be loaded.
     """
 
-    def __init__(self, checkpoint: str | None = None):
-        self.sources = {about.name: str(about.path) for about in catalogue.included()}
-        source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
-        self.current = checkpoint_name(source)
-        self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
+    def __init__(self, *checkpoints: str):
+        included = {about.name: str(about.path) for about in catalogue.included()}
+        sources = [catalogue.resolve(checkpoint) for checkpoint in checkpoints] or [catalogue.for_languages()]
+        self.chosen = {checkpoint_name(source): source for source in sources}
+        if len(self.chosen) < len(sources):
+            raise ValueError("Two of the checkpoints have the same name. Rename the folder of one of them.")
+        self.current = next(iter(self.chosen))
+        self.sources = self.chosen | {name: source for name, source in included.items() if name not in self.chosen}
         self.loaded: dict[str, LoadedCheckpoint] = {}
         self.loading = threading.Lock()
-        self.open(self.current)
+        for name in self.chosen:
+            self.open(name)
 
     def open(self, name: str | None = None) -> LoadedCheckpoint:
         """Return the checkpoint with this name, loading it if necessary; by default the current one.

@@ -1,4 +1,4 @@
-"""Write a static copy of the page with a few precomputed sentences, for a file server or a static Space."""
+"""Write the page as a folder for a file server: the checkpoints run in the browser, without a server of ours."""
 
 import json
 import shutil
@@ -8,70 +8,68 @@ from typing import Any
 
 from ..system.files import atomic_folder
 from .checkpoints import LoadedCheckpoint
-from .responses import model_response, position_tensors, tensors_file
+from .engine import check_engine, engine_files
+from .responses import model_response, tensors_file
 from .runs import Runs
 
 
-BEAMS = (1, 2, 3, 4)
-ALPHAS = (0.0, 0.6, 1.0)
+PAGE = Path(__file__).with_name("page")
 DIGITS = 6  # decimal places of the numbers in the files
 
 
 def export(
-    checkpoint: LoadedCheckpoint,
+    checkpoints: Sequence[LoadedCheckpoint],
     folder: Path,
-    page: Path,
-    texts: Sequence[str] = (),
+    page: Path = PAGE,
+    text: str | None = None,
     progress: Callable[[str], object] = lambda text: None,
 ):
-    """Write a static copy of the page, completely or not at all.
+    """Write the page with its checkpoints, completely or not at all.
+
+    The first sentence of each checkpoint is precomputed, so that the page can show it before the weights have arrived.
 
     Args:
-        checkpoint: The checkpoint that translates.
-        folder: A new or empty folder for the copy.
+        checkpoints: The checkpoints that the page offers, at least one. The page opens with the first one.
+        folder: A new or empty folder.
         page: The folder that contains index.html.
-        texts: The sentences. By default the examples for the checkpoint's source language.
-        progress: Called before each sentence, with a line of text such as "2 of 4: Hello!".
+        text: The sentence that the page opens with. By default the example for the first checkpoint's source language.
+        progress: Called before each checkpoint, with its name.
 
     Raises:
         FileExistsError: `folder` exists and is not empty.
-        Refused: A text cannot be shown; see `Runs.run`.
+        Refused: The engine in the browser cannot run a checkpoint, or the text cannot be shown; see `Runs.run`.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} already exists and is not empty. Choose a new folder.")
-    model = model_response(checkpoint, live=False)
-    texts = list(texts) or [model["example"], *(example["text"] for example in model["examples"])]
+    for checkpoint in checkpoints:
+        check_engine(checkpoint)
     with atomic_folder(folder) as copy:
         shutil.copytree(page, copy, dirs_exist_ok=True)
         index = copy / "index.html"
         # The attribute tells the page that it runs without a server.
         index.write_text(index.read_text(encoding="utf-8").replace("<html", "<html data-exported", 1), encoding="utf-8")
-        data = copy / "data"
-        (data / "runs").mkdir(parents=True)
-        write(data / "checkpoints.json", {"current": checkpoint.name, "checkpoints": [checkpoint.to_dict()]})
-        write(data / "model.json", model | {"example": texts[0]})
-        (data / "model.safetensors").write_bytes(tensors_file(position_tensors(checkpoint)))
-        for number, text in enumerate(texts):
-            progress(f"{number + 1} of {len(texts)}: {text}")
-            write_sentence(checkpoint, data / "runs", number, text)
-        write(data / "runs.json", [{"text": text, "file": str(n)} for n, text in enumerate(texts)])
+        for number, checkpoint in enumerate(checkpoints):
+            progress(checkpoint.name)
+            write_checkpoint(checkpoint, copy / "data" / checkpoint.name, text if number == 0 else None)
+        descriptions = [checkpoint.to_dict() for checkpoint in checkpoints]
+        write(copy / "data" / "checkpoints.json", {"current": checkpoints[0].name, "checkpoints": descriptions})
 
 
-def write_sentence(checkpoint: LoadedCheckpoint, folder: Path, number: int, text: str):
-    """Write all responses that the page can request for a sentence."""
+def write_checkpoint(checkpoint: LoadedCheckpoint, folder: Path, text: str | None):
+    """Write what the page and its engine read of a checkpoint, and its model card, which names the licence."""
+    folder.mkdir(parents=True)
+    files = engine_files(checkpoint)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    model = model_response(checkpoint)
+    example = text or model["example"]
     runs = Runs(time_limit=600.0)
-
-    def write_run(name: str, response: dict[str, Any]):
-        write(folder / f"{name}.json", response)
-        (folder / f"{name}.safetensors").write_bytes(tensors_file(runs.tensors(response["id"])))
-
-    write_run(f"{number}", runs.run(checkpoint, text))
-    write_run(f"{number}.leak", runs.run(checkpoint, text, causal=False))
-    write(folder / f"{number}.heads.json", runs.heads(checkpoint, text))
-    write(folder / f"{number}.beyond.json", runs.beyond(checkpoint, text))
-    write(folder / f"{number}.off.json", runs.without_each_head(checkpoint, text))
-    searches = [runs.run(checkpoint, text, beams=beams, alpha=alpha) for beams in BEAMS for alpha in ALPHAS]
-    write(folder / f"{number}.beams.json", searches)
+    response = runs.run(checkpoint, example)
+    write(folder / "model.json", model | {"example": example, "bytes": len(files["model.safetensors"])})
+    write(folder / "example.json", response)
+    (folder / "example.safetensors").write_bytes(tensors_file(runs.tensors(response["id"])))
+    if checkpoint.folder is not None and (checkpoint.folder / "README.md").is_file():
+        shutil.copyfile(checkpoint.folder / "README.md", folder / "README.md")
 
 
 def write(file: Path, response: Any):

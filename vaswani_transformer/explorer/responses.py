@@ -94,7 +94,7 @@ ABOUT = {
 }
 
 
-def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str, Any]:
+def model_response(checkpoint: LoadedCheckpoint) -> dict[str, Any]:
     """Describe a checkpoint."""
     model, generation = checkpoint.model, checkpoint.model.generation_config
     source, target = checkpoint.languages
@@ -111,14 +111,15 @@ def model_response(checkpoint: LoadedCheckpoint, live: bool = True) -> dict[str,
         "config": config_response(model.config),
         "parameters": asdict(parameter_tree(model)),
         "training": training_response(checkpoint),
+        "trained_length": trained_length(checkpoint),
         "curve": read_json(checkpoint, "curve.json"),
         "generation": {
             "num_beams": generation.num_beams or 1,
             "length_penalty": 1.0 if generation.length_penalty is None else generation.length_penalty,
             "length_penalty_offset": model.penalty_offset(),
+            "min_new_tokens": generation.min_new_tokens or 0,
         },
         "limits": {"source_tokens": source_limit(checkpoint), "beams": MAX_BEAMS},
-        "live": live,
     }
 
 
@@ -132,6 +133,11 @@ def config_response(config: VaswaniConfig) -> dict[str, Any]:
 def source_limit(checkpoint: LoadedCheckpoint) -> int:
     longest = checkpoint.model.config.longest_sequence
     return MAX_SOURCE_TOKENS if longest is None else min(MAX_SOURCE_TOKENS, longest)
+
+
+def trained_length(checkpoint: LoadedCheckpoint) -> int | None:
+    """Return the number of tokens in the longest sentences of the training data, if it is recorded."""
+    return checkpoint.about.max_length if checkpoint.about else None
 
 
 def fits(checkpoint: LoadedCheckpoint, text: str) -> bool:

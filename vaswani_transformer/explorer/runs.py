@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import sacrebleu
 import torch
 
-from ..inspection.heads import Ablation, Head, ablate_heads, check_heads, head_names
+from ..inspection.heads import Ablation, Head, ablate_heads, check_heads
 from ..inspection.inspection import Inspection, inspect_translation
-from ..model.beam_search_vaswani import length_penalty
 from ..model.forced_vaswani import forced_log_probs
 from .checkpoints import LoadedCheckpoint
-from .responses import run_response, source_limit
+from .responses import run_response, source_limit, trained_length
 
 
 MAX_STORED = 16  # runs
@@ -144,20 +142,6 @@ class Runs:
         response = run_response(checkpoint, self.store(run, key), request, run)
         return response if before is None else response | {"changes": changes_response(before)}
 
-    def without_each_head(self, checkpoint: LoadedCheckpoint, text: str) -> dict[str, dict[str, Any]]:
-        """Translate without each head in turn, in one batched search; describe the runs by the head's dotted name."""
-        key = whole_model_key(checkpoint, text)
-        check_request(checkpoint, key)
-        with self.turn():
-            original = self.inspect(checkpoint, key)
-            ids = original.source_ids, original.target_ids
-            heads, settings = head_names(checkpoint.model), (key.beams, key.alpha)
-            ablations = ablate_heads(checkpoint.model, *ids, *settings, heads=heads, max_time=self.time_limit)
-        return {
-            ".".join(map(str, ablation.head or ())): ablated_run_response(checkpoint, key, original, ablation)
-            for ablation in ablations
-        }
-
     def heads(
         self, checkpoint: LoadedCheckpoint, text: str, beams: int | None = None, alpha: float | None = None
     ) -> list[dict[str, Any]]:
@@ -221,22 +205,7 @@ def ablation_response(checkpoint: LoadedCheckpoint, ablation: Ablation, whole_te
         "text": text,
         "score": ablation.score,
         "log_prob_of_original": ablation.log_prob_of_original,
-        "chrf_to_original": sacrebleu.sentence_chrf(text, [whole_text]).score,
         "changed": text != whole_text,
-    }
-
-
-def ablated_run_response(
-    checkpoint: LoadedCheckpoint, key: Key, original: Inspection, ablation: Ablation
-) -> dict[str, Any]:
-    """Describe a run without one head: the part of `run_response` that the page shows."""
-    penalty = length_penalty(len(ablation.target_ids) - 1, key.alpha, checkpoint.model.penalty_offset())
-    return {
-        "request": {**asdict(key), "off": [list(ablation.head or ())]},
-        "target": {"text": decode(checkpoint, ablation)},
-        "score": ablation.score,
-        "log_prob": ablation.score * penalty,
-        "changes": changes_response(original),
     }
 
 
@@ -256,7 +225,7 @@ def beyond_response(checkpoint: LoadedCheckpoint, run: Inspection) -> dict[str, 
     model = checkpoint.model
     max_length = model.config.longest_sequence
     response: dict[str, Any] = {
-        "trained_length": checkpoint.about.max_length if checkpoint.about else None,
+        "trained_length": trained_length(checkpoint),
         "points": [],
     }
     for copies in range(1, MAX_COPIES + 1):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hub_examples import ROOT, SOURCES, TARGETS, TRANSLATE, WITHOUT_PACKAGE, contents, converted_folder
 from hub_server import READ, WRITE, Hub
+from tiny_checkpoint import tiny_checkpoint
 from waiting import TIMEOUT
 
 
@@ -137,6 +138,19 @@ def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, pus
     assert on_hub(hub, repo)["README.md"].endswith(b"\nMore.\n")
     assert len(hub.repos[repo]["commits"]) == 3
     assert len(hub.asked("PUT")) == (mode == "lfs")
+
+
+def test_the_explorers_page_becomes_a_static_space_in_one_commit(hub, client):
+    arguments = ["publish-page", "ada/page", "--checkpoint", tiny_checkpoint(), "--stage", "page-staged"]
+    status, said = client(VASWANI, *arguments)
+    assert (status, hub.log) == (0, []), said
+    status, said = client(VASWANI, *arguments, "--push")
+    assert status == 0 and f"Published: {hub.url}/spaces/ada/page (commit " in said, said
+    assert len(hub.asked("POST /api/spaces/ada/page/commit/main")) == 1
+    assert hub.repos["ada/page"]["sdk"] == "static"
+    files = on_hub(hub, "ada/page")
+    del files[".gitattributes"]  # the Hub's own
+    assert files == contents(client.home / "page-staged")
 
 
 def test_without_a_folder_to_stage_in_nothing_stays(client, copy, push):

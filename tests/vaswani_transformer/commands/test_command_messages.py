@@ -163,6 +163,7 @@ VERBS = {
     "evaluate": ["./absent", "--source", "{file}", "--reference", "{file}"],
     "convert": ["fairseq", "absent.pt", "out"],
     "publish": ["./absent", "ada/tiny"],
+    "publish-page": ["ada/page", "--checkpoint", "./absent"],
 }
 
 

@@ -64,7 +64,7 @@ def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):
     )
 
 
-def test_export_writes_a_copy(vaswani, folder, tmp_path, monkeypatch):
+def test_export_writes_the_page(vaswani, folder, tmp_path, monkeypatch):
     app = pytest.importorskip("vaswani_transformer.explorer.app")
     (tmp_path / "page").mkdir()
     (tmp_path / "page" / "index.html").write_text("<html>", encoding="utf-8")
@@ -72,7 +72,7 @@ def test_export_writes_a_copy(vaswani, folder, tmp_path, monkeypatch):
     arguments = ["explore", "--checkpoint", str(folder), "--export", str(tmp_path / "site"), "--text", "Hello!"]
     result = vaswani(*arguments)
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "site" / "data" / "runs" / "0.off.json").is_file()
+    assert (tmp_path / "site" / "data" / "tiny-en-de" / "model.safetensors").is_file()
     again = vaswani(*arguments)
     assert again.exit_code == 1 and "not empty" in again.stderr
 

@@ -59,9 +59,10 @@ def test_the_model_is_described(client, cache):
     for name in ("label_smoothing_type", "dropout", "attention_dropout", "activation_dropout"):
         assert answer["config"][name] == getattr(config, name)
     assert answer["parameters"]["count"] == cache.open().model.num_parameters()
-    assert answer["generation"] == {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5}
+    search = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5, "min_new_tokens": 0}
+    assert answer["generation"] == search
     assert answer["limits"] == {"source_tokens": 100, "beams": 8}
-    assert answer["training"] is None and answer["curve"] is None and answer["live"] is True
+    assert answer["training"] is None and answer["curve"] is None
     assert [example["id"] for example in answer["examples"]] == ["long-distance", "anaphora", "structure"]
 
 
@@ -135,8 +136,7 @@ def test_every_head_by_itself(client, cache):
     alone = ask(client, "run", off=[HEAD], beams=1)
     assert ablation["text"] == alone["target"]["text"]
     assert ablation["score"] == pytest.approx(alone["score"], abs=1e-4)
-    same = [head["chrf_to_original"] for head in heads if head["text"] == PAIRS[SENTENCE]]
-    assert same == pytest.approx([100] * len(same)) and len(same) < len(heads)
+    assert any(head["changed"] for head in heads)
     assert [head["changed"] for head in heads] == [head["text"] != PAIRS[SENTENCE] for head in heads]
 
 

@@ -3,6 +3,7 @@ import { connect, Problem } from "./lib/data.js";
 import { button } from "./lib/controls.js";
 import { count, el, number } from "./lib/dom.js";
 import { architecture } from "./lib/architecture.js";
+import { loading } from "./lib/loading.js";
 import { State } from "./lib/state.js";
 import { chapters } from "./chapters/chapters.js";
 
@@ -66,26 +67,7 @@ async function buildForm({ current, checkpoints }) {
     event.preventDefault();
     form.requestSubmit();
   });
-  const sentences = await state.source.sentences?.();
-  if (sentences) offerSentences(sentences);
-}
-
-/** Replaces the text field of an exported copy by a choice of its sentences. */
-function offerSentences(sentences) {
-  const select = el("select", { id: "sentences", "aria-label": "Sentence", change: () => {
-    text.value = select.value;
-    form.requestSubmit();
-  } }, sentences.map(({ text }) => el("option", { value: text }, text)));
-  const isChoice = sentences.length > 1;
-  const whole = el("p", { id: "whole-sentence", class: isChoice ? null : "alone" }); // a narrow choice cuts a sentence off
-  if (isChoice) text.before(select);
-  find("translation").before(whole);
-  state.on("run", () => {
-    select.value = whole.textContent = state.run.request.text;
-    whole.lang = text.lang;
-  });
-  text.hidden = find("translate").hidden = true;
-  find("whose").textContent = isChoice ? "a few sentences" : "a sentence";
+  find("translation").after(loading(state));
 }
 
 function buildChapters() {
@@ -117,8 +99,7 @@ function showAbout() {
   const { name, parameters } = state.model;
   find("about").textContent = `${name}, ${count(parameters.count)} parameters. Text and code of this page: vaswani-transformer (Apache-2.0), `
     + "with D3 (ISC) and KaTeX (MIT). "
-    + (state.model.live ? "The text that you type stays between this page and the program that serves it."
-      : "The sentences of this copy were translated in advance. To translate your own, run “vaswani explore”.");
+    + state.source.privacy;
 }
 
 await attempt(async () => {

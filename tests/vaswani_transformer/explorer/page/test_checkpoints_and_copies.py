@@ -97,41 +97,92 @@ def test_every_chapter_works_with_the_shipped_checkpoint(page_at, server):
 
 
 @pytest.fixture(scope="module")
-def copy_address(tmp_path_factory):
-    """An exported copy on a plain file server, below its root."""
+def serve_copy(tmp_path_factory):
+    """`serve_copy(checkpoint, ...)` is the address of an exported page on a plain file server, below its root."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *arguments):
             pass
 
     folder = tmp_path_factory.mktemp("copies")
-    export(CheckpointCache(str(tiny_checkpoint())).open(), folder / "some" / "site", PAGE, SENTENCES)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/some/site/"
+
+    def serve(*checkpoints: str) -> str:
+        name = checkpoints[0].rpartition("/")[2]
+        if not (folder / "some" / name).exists():
+            cache = CheckpointCache(*checkpoints)
+            export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
+        return f"http://127.0.0.1:{server.server_port}/some/{name}/"
+
+    yield serve
     server.shutdown()
     server.server_close()
 
 
-def test_a_copy_offers_its_sentences_and_one_head_off_at_a_time(page_at, copy_address):
-    page = page_at(copy_address)
-    assert not page.js("return document.getElementById('text').checkVisibility()")
-    page.js(
-        "const select = document.getElementById('sentences'); select.value = arguments[0];"
-        "select.dispatchEvent(new Event('change'))",
-        SENTENCES[1],
-    )
-    page.wait(f"document.getElementById('translation').textContent.startsWith('{PAIRS[SENTENCES[1]]}')")
-    page.show("heads")
-    for head, sentence, rows in ((1, "", 2), (2, "This copy contains translations with one head off at a time", 1)):
-        page.wait(f"document.querySelector('#heads .head-card:nth-child({head}) .switch')")
-        page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
-        page.wait(f"document.querySelectorAll('#heads-outcome tbody tr').length === {rows}")
-        page.wait("document.querySelector('#heads .status').ariaBusy === 'false'")
-        assert page.text("#heads .status").startswith(sentence)
+def go_offline(browser, offline: bool):
+    browser.execute_cdp_cmd("Network.enable", {})
+    conditions = {"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
+
+
+def test_an_exported_page_translates_without_a_network(page_at, browser, serve_copy):
+    page = page_at(serve_copy(str(tiny_checkpoint())))
+    page.translate("Two dogs run.")
+    go_offline(browser, True)
+    try:
+        for text, translation in PAIRS.items():
+            page.translate(text)
+            page.wait(f"document.getElementById('translation').firstChild.textContent === '{translation}'")
+        page.show("heads")
+        for head in (1, 2):
+            page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
+            page.wait("document.querySelectorAll('#heads-outcome tbody tr').length === 2")
+    finally:
+        go_offline(browser, False)
+    host = page.address.split("/")[2]
+    loaded = page.js("return performance.getEntriesByType('resource').map(({ name }) => new URL(name).host)")
+    assert set(loaded) == {host}
     assert page.errors() == []
 
 
+def test_a_file_that_is_missing_is_a_problem_in_words(page_at, browser, serve_copy):
+    page = page_at(serve_copy(str(tiny_checkpoint())))
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/model.json"]})
+    try:
+        page.open()
+    finally:
+        browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    assert page.text("#problem").startswith("A file of this page could not be loaded. Check the connection")
+    browser.get_log("browser")  # the blocked request
+
+
+TENSORS = """
+const [text, done] = arguments;
+(async () => {
+  const source = (await import(new URL("lib/data.js", location))).connect();
+  const run = await source.run({ checkpoint: "mini-en-de", text });
+  const tensors = await source.tensors(run);
+  done([run.target.text, Array.from(tensors, ([name, { shape, data }]) => [name, shape, Array.from(data)])]);
+})().catch((error) => done(error.message));
+"""
+
+
+def test_the_engine_in_the_browser_computes_the_models_tensors(page_at, browser, serve_copy, inspected):
+    page_at(serve_copy("mini-en-de"))
+    text = "The girl sleeps."
+    translation, tensors = browser.execute_async_script(TENSORS, text)
+    inspection = inspected(text)
+    assert translation == inspection.translation
+    assert [name for name, _, _ in tensors] == list(inspection.tensors)
+    for name, shape, data in tensors:
+        tensor = torch.tensor(data).view(shape)
+        torch.testing.assert_close(
+            tensor, inspection.tensors[name], atol=1e-4, rtol=0, msg=lambda m, n=name: f"{n} {m}"
+        )
+
+
 @pytest.mark.slow
-def test_every_chapter_works_in_a_copy(page_at, copy_address):
-    check_every_chapter(page_at(copy_address), SENTENCES)
+def test_every_chapter_works_in_a_copy(page_at, serve_copy):
+    check_every_chapter(page_at(serve_copy(str(tiny_checkpoint()))), SENTENCES)

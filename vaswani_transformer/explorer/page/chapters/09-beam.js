@@ -1,6 +1,6 @@
 import { latestRequest } from "../lib/requests.js";
 import { lineChart } from "../lib/charts.js";
-import { choice, player, slider } from "../lib/controls.js";
+import { player, slider } from "../lib/controls.js";
 import { count, el, number, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 
@@ -41,7 +41,6 @@ function render(root, state) {
 
 const fixed = (x) => x.toFixed(2).replace("-", "−"); // for numbers in a column
 const FATES = { kept: "continues", pruned: "pruned", finished: "finished", "ended-too-low": "ended with too low a score" };
-const ALPHAS = [0, 0.6, 1]; // in an exported copy, with 1 to 4 beams
 
 function renderSearch(root, state) {
   const view = { run: null, step: null, beams: 4, alpha: 0.6 }; // run: the search on display; step: null for the last
@@ -84,12 +83,8 @@ function renderSearch(root, state) {
   }
 }
 
-/** Controls for beams and alpha: sliders, or in an exported copy the available values. */
-function searchControls({ live, limits }, { beams, alpha }, searchAgain) {
-  if (!live) return [choice({ name: "beams", options: [1, 2, 3, 4].map((n) => [n, String(n)]), value: beams,
-    onChange: (beams) => searchAgain({ beams }) }),
-    choice({ name: "α", key: "search alpha", options: ALPHAS.map((a) => [a, String(a)]), value: alpha,
-      onChange: (alpha) => searchAgain({ alpha }) })];
+/** Controls for beams and alpha. */
+function searchControls({ limits }, { beams, alpha }, searchAgain) {
   return [slider({ name: "beams", min: 1, max: limits?.beams ?? 8, step: 1, value: beams, onChange: (beams) => searchAgain({ beams }) }),
     slider({ name: "α", key: "search alpha", min: 0, max: 2, step: 0.1, value: alpha, onChange: (alpha) => searchAgain({ alpha }) })];
 }

@@ -3,13 +3,13 @@ import { count, el, prose } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [640, 560];
 
-const text = (isLive) => `
+const TEXT = `
 <p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole
   sentence at once. On the right the <em>decoder</em> writes the translation token by token and looks at the encoder's output.
   A token is a word or a piece of a word.</p>
-<p>${isLive ? "The model is running. Write a sentence above and follow it" : "Follow the sentence above"} through the ten
-  chapters, or click the part that you want to understand. The figures are drawn from the model's own tensors, and you can change
-  most of them: switch a head off, remove the mask, widen the beam, and see what happens to the translation.</p>`;
+<p>The model is running. Write a sentence above and follow it through the ten chapters, or click the part that you want to
+  understand. The figures are drawn from the model's own tensors, and you can change most of them: switch
+  a head off, remove the mask, widen the beam, and see what happens to the translation.</p>`;
 
 /** The boxes of one stack from bottom to top: [text, chapter, height]. */
 const ENCODER = [["Multi-Head Attention", "heads"], ["Add & Norm", "encoder"], ["Feed Forward", "encoder"], ["Add & Norm", "encoder"]];
@@ -19,7 +19,7 @@ const DECODER = [["Masked Multi-Head Attention", "decoder"], ["Add & Norm", "enc
 /** Adds the figure to `root`, and redraws it for another model. */
 export function architecture(root, state) {
   const place = el("div", { class: "figure-1" });
-  root.append(el("div", { class: "opening" }, place, prose(text(!state.source.sentences))));
+  root.append(el("div", { class: "opening" }, place, prose(TEXT)));
   state.on("model", () => place.replaceChildren(draw(state.model)));
 }
 

@@ -1,18 +1,22 @@
-// The source of the page's data: a running server, or the files of an exported copy. Both have the same methods.
-import { readTensors } from "./tensors.js";
+// The source of the page's data: a running server, or in an exported page the engine in the browser. Both have the same methods.
+import { positionTensors } from "../engine/transformer.js";
+import { readTensors, Tensor } from "./tensors.js";
 
 /** An error that the reader should see; the message is a sentence. */
 export class Problem extends Error {}
 
 /** Connects to the source; an exported page has an attribute on its <html> element. */
-export const connect = () => ("exported" in document.documentElement.dataset ? new Exported() : new Live());
+export const connect = () => (isExported() ? new InBrowser() : new Live());
+
+const isExported = () => "exported" in document.documentElement.dataset;
 
 async function checked(request) {
   let response;
   try {
     response = await request;
   } catch {
-    throw new Problem("The server does not answer. Is “vaswani explore” still running?");
+    throw new Problem(isExported() ? "A file of this page could not be loaded. Check the connection, and retry."
+      : "The server does not answer. Is “vaswani explore” still running?");
   }
   if (response.ok) return response;
   const body = await response.json().catch(() => ({}));
@@ -25,6 +29,7 @@ const post = async (path, body) =>
   (await checked(fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }))).json();
 
 class Live {
+  privacy = "The text that you type stays between this page and the program that serves it.";
   checkpoints = () => getJson("api/checkpoints");
   model = (name) => getJson(`api/model?checkpoint=${encodeURIComponent(name)}`);
   modelTensors = (name) => getTensors(`api/model/tensors?checkpoint=${encodeURIComponent(name)}`);
@@ -34,38 +39,80 @@ class Live {
   beyond = (run) => post("api/beyond", run.request);
 }
 
-/** A copy without a server: it contains a few sentences and, for each, the responses that the controls need. */
-class Exported {
-  checkpoints = () => getJson("data/checkpoints.json");
-  model = () => getJson("data/model.json");
-  modelTensors = () => getTensors("data/model.safetensors");
-  sentences = () => (this.runs ??= getJson("data/runs.json"));
+/** An exported page without a server: the engine in a worker computes everything but the first sentence, which is precomputed. */
+class InBrowser {
+  #worker = null;
+  #files = new Map(); // promises, by their paths
+  #requests = 0;
+  #answers = new Map(); // the functions that receive the worker's answers, by the number of the request
+  #listeners = [];
+  privacy = "The text that you type stays in this page: the model runs in your browser.";
 
-  async run({ text, off = [], causal = true, beams, alpha }) {
-    const file = await this.file(text);
-    if (off.length) {
-      const all = await getJson(`data/runs/${file}.off.json`);
-      const run = off.length === 1 ? all[off[0].join(".")] : null;
-      if (!run) throw new Problem("This copy contains translations with one head off at a time. Run “vaswani explore” for other combinations.");
-      return { ...run, file };
+  checkpoints = () => getJson("data/checkpoints.json");
+  model = (name) => this.#file(name, "model.json");
+  modelTensors = async (name) => positionTensors((await this.model(name)).config);
+  heads = ({ request }) => this.#ask(request, "heads");
+  beyond = ({ request }) => this.#ask(request, "beyond");
+
+  async run(request) {
+    const { example } = await this.model(request.checkpoint);
+    if (request.text === example) {
+      const run = await this.#file(request.checkpoint, "example.json");
+      const isExample = Object.entries(request).every(([name, value]) => JSON.stringify(value) === JSON.stringify(run.request[name]));
+      if (isExample) return run;
     }
-    if (!causal) return { ...(await getJson(`data/runs/${file}.leak.json`)), file: `${file}.leak` };
-    const run = await getJson(`data/runs/${file}.json`);
-    if (beams === undefined && alpha === undefined) return { ...run, file };
-    const wanted = { beams: beams ?? run.search.beams, alpha: alpha ?? run.search.alpha };
-    const searches = await getJson(`data/runs/${file}.beams.json`);
-    const match = searches.find(({ search }) => search.beams === wanted.beams && search.alpha === wanted.alpha);
-    if (!match) throw new Problem("This copy contains searches with 1 to 4 beams and α of 0, 0.6 or 1. Run “vaswani explore” for other settings.");
-    return { ...match, file };
+    return this.#ask(request, "run");
   }
 
-  tensors = (run) => getTensors(`data/runs/${run.file}.safetensors`);
-  heads = async (run) => getJson(`data/runs/${await this.file(run.request.text)}.heads.json`);
-  beyond = async (run) => getJson(`data/runs/${await this.file(run.request.text)}.beyond.json`);
+  async tensors(run) {
+    const { checkpoint } = run.request;
+    if (run !== (await this.#file(checkpoint, "example.json"))) return this.#ask(run.request, "tensors");
+    const tensors = await this.#file(checkpoint, "example.safetensors", getTensors);
+    this.#ask(run.request, "load").catch(() => {}); // the next request tries again, and reports the problem
+    return tensors;
+  }
 
-  async file(text) {
-    const sentence = (await this.sentences()).find((candidate) => candidate.text === text);
-    if (!sentence) throw new Problem("This copy contains only a few sentences. Install the package and run “vaswani explore” to translate your own.");
-    return sentence.file;
+  /** Calls `listener(checkpoint, share)` while weights are loading; a share of 1 means that loading has ended. */
+  onProgress(listener) {
+    this.#listeners.push(listener);
+  }
+
+  /** The content of a file of a checkpoint, which is loaded once. */
+  #file(name, file, get = getJson) {
+    const path = `data/${encodeURIComponent(name)}/${file}`;
+    if (!this.#files.has(path)) this.#files.set(path, get(path).catch((error) => {
+      this.#files.delete(path); // so that the next request loads it again
+      throw error;
+    }));
+    return this.#files.get(path);
+  }
+
+  #ask(request, method) {
+    this.#worker ??= this.#start();
+    return new Promise((resolve, reject) => {
+      const id = this.#requests++;
+      this.#answers.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, checkpoint: request.checkpoint, method, argument: request });
+    });
+  }
+
+  #start() {
+    const worker = new Worker(new URL("../engine/worker.js", import.meta.url), { type: "module" });
+    worker.addEventListener("message", ({ data: { id, result, problem, isExpected, checkpoint, loaded } }) => {
+      if (checkpoint) return this.#listeners.forEach((listener) => listener(checkpoint, loaded));
+      const { resolve, reject } = this.#answers.get(id);
+      this.#answers.delete(id);
+      if (problem) reject(isExpected ? new Problem(problem) : new Error(problem));
+      else resolve(result instanceof Map ? restored(result) : result);
+    });
+    worker.addEventListener("error", () => {
+      for (const { reject } of this.#answers.values()) reject(new Problem("This browser cannot run the model. Update it, or use another one."));
+      this.#answers.clear();
+      this.#worker = null;
+    });
+    return worker;
   }
 }
+
+/** Tensors as such: a message from a worker carries their contents only. */
+const restored = (tensors) => new Map(Array.from(tensors, ([name, { shape, data }]) => [name, new Tensor(shape, data, name)]));

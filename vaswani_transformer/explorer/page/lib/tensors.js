@@ -21,23 +21,41 @@ export class Tensor {
 
   /** A tensor of the same shape with `fn` applied to each number. */
   map(fn) {
-    return new Tensor(this.shape, Float32Array.from(this.data, fn), this.name);
+    return new Tensor(this.shape, this.data.map((x) => fn(x)), this.name);
   }
 }
 
-/** Reads a file's bytes into a Map of names to tensors. */
+/** Reads a file's bytes into a Map of names to tensors, in float32; numbers may be stored in float16, too. */
 export function readTensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
   const tensors = new Map();
   for (const [name, entry] of Object.entries(header)) {
     if (name === "__metadata__") continue;
-    if (entry.dtype !== "F32") throw new Error(`${name} is ${entry.dtype}, not F32`);
     const [start, end] = entry.data_offsets;
     const bytes = buffer.slice(8 + length + start, 8 + length + end); // a copy is aligned
-    tensors.set(name, new Tensor(entry.shape, new Float32Array(bytes), name));
+    tensors.set(name, new Tensor(entry.shape, numbers(bytes, entry.dtype, name), name));
   }
   return tensors;
+}
+
+function numbers(bytes, type, name) {
+  if (type === "F32") return new Float32Array(bytes);
+  if (type === "F16") return fromHalves(new Uint16Array(bytes));
+  throw new Error(`${name} is ${type}, not F32 or F16`);
+}
+
+let valuesOfHalves = null; // of all 65,536 numbers in float16, by their bits
+
+function fromHalves(halves) {
+  valuesOfHalves ??= Float32Array.from({ length: 1 << 16 }, (_, bits) => {
+    const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
+  });
+  const data = new Float32Array(halves.length);
+  for (let i = 0; i < data.length; i++) data[i] = valuesOfHalves[halves[i]];
+  return data;
 }
 
 /** a [n, k] times b [m, k] transposed -> [n, m]. */
