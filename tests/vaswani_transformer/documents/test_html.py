@@ -175,6 +175,21 @@ def test_the_way_a_page_is_written_stays(text):
     assert unchanged(".html", text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<span>120 m</span><span class=a>2</span><span> of land</span>", "120 m of land"),
+        ("120 m<span class=a>2</span> of land", "120 m of land"),
+        ("<span>H</span><span class=a>2</span><span>O here</span>", "H2O here"),
+        ("page <span>2</span> of it", "page 2 of it"),
+    ],
+)
+def test_a_number_in_a_span_after_a_letter_is_an_index(text, expected):
+    assert texts_of(".html", text) == [expected]
+    assert unchanged(".html", text) == text
+    assert shouted(".html", text) == re.sub(r"\b(?!(?:span|class|a)\b)\w+", lambda match: match[0].upper(), text)
+
+
 def test_a_line_end_in_a_text_is_a_space():
     assert texts_of(".html", "<p>one\n  two\tthree</p>")[0] == "one two three"
 
