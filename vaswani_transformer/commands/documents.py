@@ -6,7 +6,15 @@ from typing import Any
 
 import typer
 
-from ..documents import FORMATS, SUFFIXES, DocumentError, DocumentTranslator, read_content, translate_document
+from ..documents import (
+    ADVICE,
+    FORMATS,
+    SUFFIXES,
+    DocumentError,
+    DocumentTranslator,
+    read_content,
+    translate_document,
+)
 from ..documents.document import primary
 from ..documents.inline import flatten, split_texts
 from ..system.console import Failure, Warnings, err
@@ -15,7 +23,8 @@ from .options import DocumentOptions, ModelChoice, Results, Splitting
 
 
 # Formats that users try. A text with such a suffix is taken for the name of a file, like one with a supported suffix.
-UNSUPPORTED = {".doc", ".pdf", ".ppt", ".rtf", ".xls"}
+UNSUPPORTED = {*ADVICE}
+PLAIN = {".rst", ".tex"}  # those of them that are lines of text
 
 
 def document_in(texts: list[str] | None, input: Path | None, output: Path | None) -> Path | None:
@@ -58,9 +67,10 @@ def file_problem(name: str, texts: int, output: Path | None) -> str | None:
     if exists and suffix not in UNSUPPORTED and (suffix not in SUFFIXES or (suffix == ".txt" and not output)):
         return f"{name} is a file. To translate its lines, use --input {name}."
     if suffix not in SUFFIXES:
+        advice = f" {ADVICE[suffix]}" if suffix in ADVICE else ""
         return (
-            f"Unsupported format: {name}. Supported are {', '.join(SUFFIXES)}; --input translates any UTF-8 file "
-            "line by line."
+            f"Unsupported format: {name}.{advice} Supported are {', '.join(SUFFIXES)}; --input translates any "
+            "UTF-8 file line by line."
         )
     return None if exists else f"File not found: {name}."
 
@@ -72,7 +82,7 @@ def check_line_output(output: Path | None):
         BadParameter: it is that of a document, which programs could not open.
     """
     suffix = output.suffix.lower() if output else ""
-    if suffix in UNSUPPORTED or (suffix in FORMATS and not FORMATS[suffix].is_text):
+    if suffix in UNSUPPORTED - PLAIN or (suffix in FORMATS and not FORMATS[suffix].is_text):
         raise typer.BadParameter(
             f"Lines are written as plain text, not as {suffix}. Choose a name that ends in .txt.",
             param_hint="--output",

@@ -77,8 +77,8 @@ class DocumentOptions:
             "--key",
             metavar="KEY",
             rich_help_panel=DOCUMENTS,
-            help="In JSON, YAML and the front matter of Markdown, translate only this key, such as title or "
-            "menu.*.text. Repeat it for more keys.",
+            help="In JSON, YAML, .properties, .strings and the front matter of Markdown, translate only this key, such "
+            "as title or menu.*.text. Repeat it for more keys.",
         ),
     ] = None
     comments: Annotated[

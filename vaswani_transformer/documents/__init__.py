@@ -43,6 +43,8 @@ FORMATS = {
     ".arb": Format("data", "read_json", has_keys=True),
     ".yaml": Format("data", "read_yaml", has_keys=True),
     ".yml": Format("data", "read_yaml", has_keys=True),
+    ".properties": Format("pairs", "read_properties", is_text=False, has_keys=True),
+    ".strings": Format("pairs", "read_strings", has_keys=True),
     ".docx": Format("word", is_text=False),
     ".pptx": Format("presentation", is_text=False),
     ".xlsx": Format("spreadsheet", is_text=False),
@@ -57,6 +59,16 @@ FORMATS = {
     ".tmx": Format("tmx", is_text=False),
 }
 SUFFIXES = sorted(FORMATS)
+# What to do with formats that users try, by suffix.
+ADVICE = {
+    ".pdf": "It stores letters at positions, not sentences. Translate the document that it was made from.",
+    **dict.fromkeys((".doc", ".rtf", ".pages", ".wpd"), "Save it as .docx or .odt first."),
+    **dict.fromkeys((".ppt", ".key"), "Save it as .pptx first."),
+    **dict.fromkeys((".xls", ".numbers"), "Save it as .xlsx first."),
+    ".odg": "Save it as .odp first, or translate the document that it is a part of.",
+    ".rst": "Convert it to Markdown first, e.g. with pandoc, or translate the .po files that Sphinx makes of it.",
+    ".tex": "Convert it to Markdown or .docx first, e.g. with pandoc.",
+}
 # Byte order marks and their encodings; that of UTF-32 begins like that of UTF-16.
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -131,7 +143,7 @@ def read_content(content: bytes, name: str, options: Options | None = None) -> D
     options = options or Options()
     suffix = Path(name).suffix.lower()
     if suffix not in FORMATS:
-        raise DocumentError(f"{name}: unsupported document format. Supported: {', '.join(SUFFIXES)}.")
+        raise DocumentError(f"{name}: {unsupported(suffix)}")
     document_format = FORMATS[suffix]
     if options.keys and not document_format.has_keys:
         with_keys = ", ".join(suffix for suffix in SUFFIXES if FORMATS[suffix].has_keys)
@@ -155,6 +167,11 @@ def read_content(content: bytes, name: str, options: Options | None = None) -> D
         raise DocumentError(f"{name}: {error}") from error
 
 
+def unsupported(suffix: str) -> str:
+    """Return the message about a format that cannot be translated."""
+    return f"unsupported document format. {ADVICE.get(suffix, '')} Supported: {', '.join(SUFFIXES)}.".replace("  ", " ")
+
+
 def encoding_of(content: bytes, name: str) -> tuple[bytes, str]:
     """Return the byte order mark of a text format, and the encoding that it means; UTF-8 without a mark."""
     if FORMATS[Path(name).suffix.lower()].is_text:
@@ -165,6 +182,7 @@ def encoding_of(content: bytes, name: str) -> tuple[bytes, str]:
 
 
 __all__ = [
+    "ADVICE",
     "FORMATS",
     "SUFFIXES",
     "Document",
@@ -176,4 +194,5 @@ __all__ = [
     "read_content",
     "translate_content",
     "translate_document",
+    "unsupported",
 ]

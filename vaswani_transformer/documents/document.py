@@ -23,8 +23,8 @@ class Options:
     """What a user can choose.
 
     Args:
-        keys: In JSON, YAML and the front matter of Markdown, translate the texts of these keys, such as "title" or
-            "*.text". By default all texts of JSON and YAML are translated, and none of a front matter.
+        keys: In JSON, YAML, .properties, .strings and the front matter of Markdown, translate the texts of these keys,
+            such as "title" or "*.text". By default all texts are translated, but none of a front matter.
         comments: Translate the comments of Word documents.
         keep_anchors: In Markdown, give each heading the anchor that its original has.
         target_language: A code such as "de", for formats that record the language; set by `translate_content`.

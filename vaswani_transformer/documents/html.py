@@ -266,12 +266,20 @@ class Page:
                 nodes = []
             elif i in ends:
                 start, markup, texts, outer = stack.pop()
-                outer.append(element((markup, self.source(token)), start.name, nodes, texts))
+                name = "sup" if start.name == "span" and self.is_index(outer, nodes, token) else start.name
+                outer.append(element((markup, self.source(token)), name, nodes, texts))
                 nodes = outer
             else:
                 markup, texts = self.markup(token)
                 nodes.append(Object(markup, token.is_word, texts))
         return top
+
+    def is_index(self, before: list[Node], nodes: list[Node], end: Token) -> bool:
+        """Whether an element is a number right after a letter, such as that of m², whose style is not known here."""
+        if not before or not re.fullmatch(r"\d{1,3}", "".join(map(text_of, nodes))):
+            return False
+        is_within_word = re.match(r"(?:<[^<>]*>){0,9}\w", self.content[end.end : end.end + 200])
+        return text_of(before[-1])[-1:].isalpha() and not is_within_word
 
     def source(self, token: Token) -> str:
         return self.content[token.begin : token.end]

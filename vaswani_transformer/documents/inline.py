@@ -271,19 +271,43 @@ def add_kept(line: Line, group: Kept, kind: str, all_text: str):
 
 
 def formulas_kept(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes with each word that has an index inside it, such as H₂O, fixed as a whole."""
+    """Return the nodes with each word that has an index inside it, such as H₂O, fixed as a whole.
+
+    The mark of a footnote right before a number takes it; right before another word, the model sees the mark.
+    """
     result: list[Node] = []
     for node in nodes:
         rest = re.match(r"\w+", node) if isinstance(node, str) else None
-        if rest and len(result) > 1 and is_glued(result[-1]) and (start := end_of_word(result[-2])):
-            index, before = result.pop(), result.pop()
-            if isinstance(before, str):
-                result.append(before[: -len(start)])
-            result.append(Fixed([*(before.nodes if isinstance(before, Fixed) else [start]), index, rest[0]]))
-            node = node[rest.end() :]
+        if rest and len(result) > 1 and is_glued(result[-1]):
+            is_index = any(isinstance(x, Element) for x in getattr(result[-1], "nodes", ()))
+            node = (keep_formula if is_index else separate_mark)(result, rest[0]) + node[rest.end() :]
         if node != "":
             result.append(node)
     return result
+
+
+def keep_formula(result: list[Node], rest: str) -> str:
+    """Fix the word and its index at the end of the nodes; return what is left of the rest of the word."""
+    start = end_of_word(result[-2])
+    if not start:
+        return rest
+    index, before = result.pop(), result.pop()
+    if isinstance(before, str):
+        result.append(before[: -len(start)])
+    result.append(Fixed([*(before.nodes if isinstance(before, Fixed) else [start]), index, rest]))
+    return ""
+
+
+def separate_mark(result: list[Node], rest: str) -> str:
+    """Keep the word before the mark of a footnote apart from that after it; return what is left of the latter."""
+    if not re.search(r"\w$", text_of(result[-2])[-1:]):
+        return rest
+    if rest[0].isdigit():
+        result[-1] = Fixed([result[-1], rest], is_glued=True)
+        return ""
+    if rest[0].lower() != rest[0].upper():  # scripts without case have no spaces between words
+        result[-1] = Fixed([result[-1]])
+    return rest
 
 
 def end_of_word(node: Node) -> str:
@@ -315,9 +339,19 @@ class Piece(NamedTuple):
         return self.group is not None or re.search(r"\w", self.text) is not None
 
 
+class Lost(NamedTuple):
+    """An element whose words are not in the translation.
+
+    place: Where it is: "moved" to another word, "untranslated" with its own words, or "empty".
+    """
+
+    element: Element
+    place: str
+
+
 def transfer_markup(
     line: Line, translation: str, alignments: Sequence[tuple[Span, Span]]
-) -> tuple[list[Node], list[Element]]:
+) -> tuple[list[Node], list[Lost]]:
     """Return the translation as nodes, and the elements whose words are not in it.
 
     Each element is around the words that translate its words. If these are apart, it is around most of them. An element
@@ -383,9 +417,18 @@ def split_at_markup(piece: Piece, source: Span | None, line: Line) -> list[Piece
     begin, end = source
     runs = [(max(b, begin), min(e, end), path) for (b, e), path in line.runs if b < end and begin < e]
     if piece.text != line.text[begin:end]:
-        return [piece._replace(path=max((path for _, _, path in runs), key=len))]
+        path = max((path for _, _, path in runs), key=len)
+        # A comma aligned with a bold word is bold only if the source's bold text begins or ends with one.
+        is_around = piece.is_word or (path and piece.text.strip() in edges(path[-1]))
+        return [piece._replace(path=path)] if is_around else [piece]
     shift = piece.span[0] - begin
     return [Piece(line.text[b:e], (b + shift, e + shift), None, path) for b, e, path in runs]
+
+
+def edges(element: Element) -> tuple[str, str]:
+    """Return the first and the last character of an element's text."""
+    text = text_of(element).strip()
+    return text[:1], text[-1:]
 
 
 def insert(pieces: list[Piece], group: Kept, alignments: Sequence[tuple[Span, Span]], line: Line, space: str):
@@ -430,7 +473,7 @@ class Tree:
 
     line: Line
     pieces: list[Piece]
-    lost: list[Element] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
 
     def build(self, path: Path, source: Span, begin: int, end: int) -> list[Node]:
         """Return the nodes for the pieces from `begin` to `end`, which are inside the elements of `path`."""
@@ -442,8 +485,8 @@ class Tree:
         copies: dict[int, list[Node]] = {}
         for child, span in inner:
             if child not in intervals:
-                self.lost.append(child[-1])
-                self.place_lost(child, relative(span, source), begin, end, intervals, copies)
+                place = self.place_lost(child, relative(span, source), begin, end, intervals, copies)
+                self.lost.append(Lost(child[-1], place))
         spans = dict(inner)
         starts = {interval[0]: (child, interval[1]) for child, interval in intervals.items()}
         nodes: list[Node] = []
@@ -494,17 +537,18 @@ class Tree:
         end: int,
         intervals: dict[Path, tuple[int, int]],
         copies: dict[int, list[Node]],
-    ):
+    ) -> str:
         """Put an element that has lost its words around the nearest word without markup at its level.
 
         Without such a word it takes one from a neighbour that has several; otherwise its words stay untranslated.
+        Returns the place, as in `Lost`.
         """
         # Its words may be outside of the element around it.
         is_elsewhere = any(piece.is_word and (piece.path or ())[: len(path)] == path for piece in self.pieces)
         copy = without_objects(path[-1], keep_words=not is_elsewhere)
         if begin == end:
             copies.setdefault(end, []).append(copy)
-            return
+            return "empty" if is_elsewhere else "untranslated"
         left, right = self.pieces[begin].span[0], self.pieces[end - 1].span[1]
         place = left + position * (right - left)
 
@@ -516,7 +560,7 @@ class Tree:
         if free := [begin + i for i, free in enumerate(is_free) if free]:
             nearest = min(free, key=distance)
             intervals[path] = nearest, nearest + 1
-            return
+            return "moved"
         ends = {}  # words at the end of an interval, which lacks them afterwards
         for owner, interval in intervals.items():
             if len(inside := [i for i in range(*interval) if self.pieces[i].is_word]) > 1:
@@ -526,11 +570,12 @@ class Tree:
             nearest = min(ends, key=distance)
             owner, rest = ends[nearest]
             intervals[owner], intervals[path] = rest, (nearest, nearest + 1)
-            return
+            return "moved"
         gaps = [i for i in range(begin, end + 1) if not any(a < i < b for a, b in intervals.values())]
         gap = min(gaps, key=lambda i: abs((self.pieces[i].span[0] if i < end else right) - place))
         space_before, space_after = [" "] if gap == end else [], [" "] if gap < end else []
         copies.setdefault(gap, []).extend([*space_before, copy, *space_after])
+        return "empty" if is_elsewhere else "untranslated"
 
 
 def relative(span: Span, around: Span) -> float:

@@ -20,7 +20,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 
 from .document import DocumentError
-from .markdown_inline import add_inline_rules, braces, tag_end, template_end, title_span, unescaped
+from .markdown_inline import add_inline_rules, braces, tag_end, template_end, template_texts, title_span, unescaped
 
 
 MAX_NESTING = 100
@@ -137,7 +137,9 @@ def line_title(line: str, env: Any) -> tuple[int, int] | None:
     for pattern in (ALERT, FENCED, ABBREVIATION):
         if match := pattern.match(line):
             return trimmed_span(line, *match.span(1)) if match[1] else (0, 0)
-    return (0, 0) if PLAIN_LINE.match(line) or has_only_templates(line, env) else None
+    if has_only_templates(line, env):
+        return 0, len(line) if any(template_texts(line)) else 0
+    return (0, 0) if PLAIN_LINE.match(line) else None
 
 
 def container_title(line: str, begin: int) -> tuple[int, int]:

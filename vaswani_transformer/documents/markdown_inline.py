@@ -41,6 +41,10 @@ TEXT_ATTRIBUTE = re.compile(
     r"(?<=\s)(alt|title|aria-label|placeholder"
     r"|label|description|summary|caption)=(?:\"([^\"]*)\"|'([^']*)')"
 )
+# The same of templates, such as {% include note.html content="..." %}.
+TEMPLATE_TEXT = re.compile(
+    r"(?<=[\s,(])(?:alt|title|label|description|summary|caption|content|text)=(?:\"([^\"\\]*)\"|'([^'\\]*)')"
+)
 IDENTIFIER = re.compile(r"\w+(?:[_./-]\w+)+")
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNTRANSLATED = {"code", "kbd", "samp", "var", "tt", "pre", "script", "style", "textarea", "svg", "math", "Code"}
@@ -55,7 +59,8 @@ class Markup:
         after: The pieces after the nodes, also with texts between them.
         key: What it means, without its spelling.
         texts: How the source has each text: its kind, its nodes and its spelling. The kind "label" is Markdown in
-            brackets; other kinds are the quotation mark around the text, after "&" in a tag.
+            brackets, or in the quotation mark that follows in the kind; other kinds are the quotation mark around the
+            text, after "&" in a tag.
         label: The label of a link that has no other label than its words.
     """
 
@@ -133,8 +138,21 @@ def raw(state: StateInline, silent: bool) -> bool:
     if not silent:
         token = state.push("raw", "", 0)
         token.content, token.info = state.src[state.pos : end], kind
+        if token.content[0] == "{":
+            token.meta["texts"] = [
+                (*span, state.md.inline.parse(token.content[slice(*span)], state.md, state.env, []))
+                for span in template_texts(token.content)
+            ]
     state.pos = end
     return True
+
+
+def template_texts(template: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the texts in a template that people read."""
+    for match in () if template.startswith(("{*", "{/*")) else TEMPLATE_TEXT.finditer(template):
+        begin, end = match.span(1 if match[1] is not None else 2)
+        if re.search(r"[^\W\d_]", template[begin:end]) and not IDENTIFIER.fullmatch(template[begin:end]):
+            yield begin, end
 
 
 def raw_end(state: StateInline) -> tuple[int, str]:
@@ -432,7 +450,8 @@ class Reader:
             yield Fixed([Object(raw_markup(token.content))], is_glued=True)
         else:
             is_word = token.type == "code_inline" or token.info == "word"
-            yield Object(raw_markup(self.content[begin:end]), is_word)
+            markup = template_markup(token) if token.meta.get("texts") else raw_markup(self.content[begin:end])
+            yield Object(markup, is_word, texts_in(markup))
 
     def element(self, i: int, close: int) -> Node:
         token, closing = self.tokens[i], self.tokens[close]
@@ -531,6 +550,19 @@ def tag_markup(tag: str) -> Markup:
             markup.texts.append(("&" + tag[end], [value], tag[begin:end]))
             last = end
     markup.before.append(tag[last:])
+    return markup
+
+
+def template_markup(token: Token) -> Markup:
+    """Return a template as markup, with its texts, which are Markdown."""
+    markup, last = raw_markup(token.content), 0
+    markup.before = []
+    for begin, end, tokens in token.meta["texts"]:
+        value = token.content[begin:end]
+        markup.before.append(token.content[last:begin])
+        markup.texts.append(("label" + token.content[end], Reader(value).read(tokens), value))
+        last = end
+    markup.before.append(token.content[last:])
     return markup
 
 

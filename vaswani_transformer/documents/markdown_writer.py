@@ -157,8 +157,10 @@ class Pass:
         """Write a text of markup; one that has not changed keeps its spelling."""
         if meaning(nodes) == meaning(original):
             return fixed(spelled)
-        if kind == "label":
-            return fixed(self.nodes(nodes))
+        if kind.startswith("label"):
+            quote = kind.removeprefix("label")
+            written = self.nodes(nodes)
+            return fixed(written.replace(quote, "\\" + quote) if quote else written)
         text = "".join(node for node in expanded(nodes) if isinstance(node, str))
         if kind.startswith("&"):
             return fixed(re.sub(rf"[<{kind[1]}]|&(?=#?\w+;)", lambda match: html.escape(match[0]), text))

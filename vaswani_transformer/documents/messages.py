@@ -1,9 +1,9 @@
 """Messages of programs: a string with placeholders, as nodes.
 
-The value of a JSON or YAML file, an entry of gettext or XLIFF. Placeholders of printf, Python, Ruby, Mustache and the
-like are objects; tags of HTML and BBCode that are closed are elements; ICU's plural and select keep their frame, and
-their branches are texts of their own. No library finds the places of all of these: ICU's own parser is
-C++, and pyicumessageformat does not report positions.
+The value of a JSON, YAML, .properties or .strings file, an entry of gettext or XLIFF. Placeholders of printf, Python,
+Ruby, Mustache and the like are objects; tags of HTML and BBCode that are closed are elements; ICU's plural and select
+keep their frame, and their branches are texts of their own. No library finds the places of all of these: ICU's own
+parser is C++, and pyicumessageformat does not report positions.
 """
 
 import re
@@ -18,7 +18,7 @@ from .inline import Element, Fixed, Node, Object
 
 PLACEHOLDER = re.compile(
     r"""
-      %(?:\([\w.]{1,80}\)|\d{1,2}\$)?[-+ #0]{0,5}(?:\d{1,4}|\*)?(?:\.\d{1,4})?(?:hh?|ll?|[Lqjzt])?[sdifgGxXeEcu@](?!\w)
+      %(?:\([\w.]{1,80}\)|\d{1,2}\$)?[-+ #0]{0,5}(?:\d{1,4}|\*)?(?:\.\d{1,4})?(?:hh?|ll?|[Lqjzt])?[sSdifgGxXeEcu@](?!\w)
     | %%                                                     # %s, %(name)s, %1$d, %.2f
     | %\{[^{}\s]{1,80}\} | %[A-Za-z_]{2,40}%                 # %{name}, %name%
     | \$\{[^{}]{1,200}\} | \$t\([^()]{1,200}\)               # ${name}, $t(key)

@@ -13,6 +13,11 @@ from .inline import Line, Node, flatten, has_markup, join_texts, split_texts, te
 
 
 HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+LOST_WARNINGS = {
+    "moved": "the markup of {} is around the nearest word",
+    "untranslated": "{} stays untranslated",
+    "empty": "the markup of {} has no words",
+}
 
 
 def missing_library(suffix: str, error: ImportError) -> DocumentError:
@@ -107,8 +112,8 @@ def with_markup(nodes: list[Node], line: Line, record: dict[str, Any]) -> Transl
     alignments = record.get("alignments")
     new, lost = transfer_markup(line, text, guess_alignments(line.text, text) if alignments is None else alignments)
     warnings += [
-        f"{shortened(line.text)}: the markup of {shortened(text_of(element))} is around the nearest word"
-        for element in lost
+        f"{shortened(line.text)}: " + LOST_WARNINGS[place].format(shortened(text_of(element)))
+        for element, place in lost
         if alignments is not None
     ]
     return Translated(new, warnings)

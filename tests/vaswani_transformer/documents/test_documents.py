@@ -125,6 +125,9 @@ def test_a_missing_file_is_an_os_error(tmp_path):
     [
         ("a.xyz", b"", "a.xyz: unsupported document format. Supported: .arb, .docx, .epub, .htm"),
         ("noSuffix", b"", "noSuffix: unsupported document format."),
+        ("a.pdf", b"%PDF", "a.pdf: unsupported document format. It stores letters at positions, not sentences."),
+        ("a.rst", b"", "a.rst: unsupported document format. Convert it to Markdown first, e.g. with pandoc, or"),
+        ("a.doc", b"", "a.doc: unsupported document format. Save it as .docx or .odt first. Supported: .arb, .docx"),
         ("a.docx", b"no zip", "a.docx: Not a Word document (.docx), or the file is damaged"),
         ("a.json", b"{", "a.json: Not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
         ("a.json", b"[" * 100_000, "a.json: Not valid JSON: "),
@@ -157,9 +160,8 @@ def test_an_error_names_the_file_and_its_fault_and_leaves_the_output(tmp_path, n
 
 @pytest.mark.parametrize("suffix", sorted(suffix for suffix, row in FORMATS.items() if not row.has_keys))
 def test_only_some_formats_have_keys(suffix):
-    with pytest.raises(
-        DocumentError, match="keys can be chosen only in .arb, .json, .markdown, .md, .mdx, .yaml, .yml"
-    ):
+    message = "keys can be chosen only in .arb, .json, .markdown, .md, .mdx, .properties, .strings, .yaml, .yml files"
+    with pytest.raises(DocumentError, match=message):
         translated(suffix, b"", identity(), keys=["a"])
 
 

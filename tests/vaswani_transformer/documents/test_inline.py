@@ -11,6 +11,7 @@ from vaswani_transformer.documents.inline import (
     Fixed,
     Node,
     Object,
+    expanded,
     flatten,
     has_markup,
     join_texts,
@@ -145,12 +146,18 @@ def test_an_element_without_translated_words_goes_to_the_nearest_word_and_is_rep
     nodes = ["one two ", Element("a", ["three"])]
     result, lost = transfer(nodes, "eins zwei drei", "0-0 1-1 1-2")
     assert shown(result) == "eins zwei [a:drei]"
-    assert [text_of(element) for element in lost] == ["three"]
+    assert [(text_of(element), place) for element, place in lost] == [("three", "moved")]
 
 
 def test_an_element_never_wraps_a_mark_alone():
     nodes = ["See ", Element("a", ["here"]), ", please."]
     assert transferred(nodes, "Bitte siehe, hier.", "3-0 0-1 1-2 2-2 4-4") == "Bitte [a:siehe], hier."
+
+
+def test_a_mark_takes_the_markup_of_marks_only():
+    nodes = ["A ", Element("b", ["red"]), ", big ", Element("i", ["house!"]), " here"]
+    result = transferred(nodes, "Hier ein rot, großes Haus!", "6-0 0-1 1-2 1-3 3-4 4-5 4-6 5-6")
+    assert result == "Hier ein [b:rot], großes [i:Haus!]"
 
 
 def test_an_element_takes_a_word_of_a_neighbour_if_all_words_have_markup():
@@ -162,7 +169,7 @@ def test_an_element_keeps_its_words_if_the_translation_has_no_word_for_it():
     nodes = [Element("b", ["Sign"]), " ", Element("a", ["up"])]
     result, lost = transfer(nodes, "Anmelden", "0-0 1-0")
     assert shown(result) == "[b:Anmelden] [a:up]"
-    assert [element.origin for element in lost] == ["a"]
+    assert [(element.origin, place) for element, place in lost] == [("a", "untranslated")]
 
 
 def test_links_side_by_side_are_texts_of_their_own():
@@ -226,6 +233,20 @@ def test_a_word_with_an_index_inside_it_stays_as_it_is():
     line = flatten(nodes)
     assert line.text == "Drink {0} now"
     assert transferred(nodes, "Trink jetzt {0}", "0-0 2-1") == "Trink jetzt C[sub:6]H[sub:12]O[sub:6]"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        (["two", Fixed([Object("note")], is_glued=True), "6 now"], "two now"),
+        (["two", Fixed([Object("note")], is_glued=True), "and now"], "two{0}and now"),
+        ([Element("b", ["two"]), Fixed([Object("note")], is_glued=True), "and now"], "two{0}and now"),
+        (["猫", Fixed([Object("note")], is_glued=True), "です"], "猫です"),
+    ],
+)
+def test_the_mark_of_a_footnote_is_not_an_index(nodes, text):
+    assert flatten(nodes).text == text
+    assert shown(expanded(transfer_markup(flatten(nodes), text, [])[0])).count("<note>") == 1
 
 
 def test_a_copied_word_keeps_the_markup_inside_it():

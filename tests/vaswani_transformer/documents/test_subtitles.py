@@ -126,20 +126,6 @@ def test_lines_that_stand_for_themselves_are_texts_of_their_own(lines, texts):
     assert unchanged(".srt", content) == content
 
 
-def test_a_sentence_never_crosses_a_gap_of_two_seconds():
-    content = "1\n00:00:01,000 --> 00:00:02,000\nHe went\n\n2\n00:00:04,{}00 --> 00:00:05,000\nto bed.\n"
-    assert texts_of(".srt", content.format("0")) == ["He went", "to bed."]
-    assert texts_of(".srt", content.format("0").replace("04,0", "03,9")) == ["He went to bed."]
-
-
-def test_a_damaged_arrow_and_text_after_a_blank_line_are_read():
-    content = "1\n00:00:01,000 -> 00:00:02,000\nthe happy\n\nman here.\n\n2\n00:00:03,000 --> 00:00:04,000\nBye.\n"
-    assert texts_of(".srt", content) == ["the happy man here.", "Bye."]
-    assert shouted(".srt", content) == content.replace("the happy", "THE HAPPY").replace(
-        "man here", "MAN HERE"
-    ).replace("Bye", "BYE")
-
-
 def test_capitals_keep_the_lines_of_the_original():
     content = file_of(".srt", ["one two three\nfour five", "<i>six seven\neight</i> nine"])
     assert shouted(".srt", content) == re.sub(r"[a-z]{2,}", lambda match: match[0].upper(), content)

@@ -83,6 +83,15 @@ def test_markup_whose_words_are_lost_is_a_warning():
     assert translator.warnings == ['"A red house": the markup of "red" is around the nearest word']
 
 
+def test_words_that_stay_untranslated_are_a_warning():
+    translator = identity()
+    translator.pipeline.record = lambda text: {"translation_text": "Los", "alignments": [((0, 4), (0, 3))]}
+    assert translated(translator, [Element("b", ["Sign"]), " ", Element("i", ["up"])]) == [
+        [("b", ["Los"]), " ", ("i", ["up"])]
+    ]
+    assert translator.warnings == ['"Sign up": "up" stays untranslated']
+
+
 def test_spaces_around_a_text_stay_and_are_not_translated():
     translator = reversing()
     assert translated(translator, [" ", "one two", "  "], [" \t"]) == [[" two one  "], [" \t"]]

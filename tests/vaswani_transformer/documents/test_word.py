@@ -300,32 +300,12 @@ def test_the_model_sees_words_and_fields(parts, expected):
 
 def test_the_mark_of_a_note_stays_between_a_word_and_a_number():
     content = paragraph_of(run("one two"), "<w:r><w:endnoteReference w:id='2'/></w:r>", run("6"))
-    assert first_paragraph(shouted(".docx", content)).upper() == "ONETWO [ENDNOTEREFERENCE] 6"
+    assert first_paragraph(shouted(".docx", content)) == "ONETWO [endnoteReference] 6"
 
 
 def test_comments_of_xml_inside_a_text_stay():
     content = paragraph_of(run("one "), "<w:r><w:t>two<!-- x --> three</w:t></w:r>")
     assert "<w:t>two<!-- x --> three</w:t>" in main_part(shouted(".docx", content))
-
-
-def test_tracked_changes_and_fields_stay_in_their_place():
-    parts = [
-        run("The man opens"),
-        "<w:ins w:id='1' w:author='x'>",
-        run(" the red window"),
-        "</w:ins>",
-        "<w:del w:id='2'><w:r><w:delText> a door</w:delText></w:r></w:del>",
-        run(" on page "),
-        "<w:fldSimple w:instr='PAGE'>",
-        run("7"),
-        "</w:fldSimple>",
-        run(" of the book."),
-    ]
-    content = paragraph_of(*parts)
-    after, before = main_part(shouted(".docx", content)), main_part(content)
-    for words in ("The man opens", "the red window", "on page", "of the book."):
-        before = before.replace(words, words.upper())
-    assert after == before
 
 
 def test_the_texts_of_text_boxes_are_translated_where_they_are():
