@@ -2,10 +2,14 @@
 
 import os
 import sys
+import tempfile
 
 
 # On a busy machine even a Hub on this machine answers late. huggingface_hub reads these when it is imported.
 os.environ |= {"HF_HUB_ETAG_TIMEOUT": "600", "HF_HUB_DOWNLOAD_TIMEOUT": "600"}
+# No test reads or fills the user's cache of converted checkpoints.
+CACHE = tempfile.TemporaryDirectory(prefix="vaswani-cache-")
+os.environ["VASWANI_CACHE"] = CACHE.name
 
 import pytest
 import torch

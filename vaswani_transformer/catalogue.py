@@ -12,6 +12,7 @@ from pathlib import Path
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 DEFAULT_LANGUAGE = "de"  # the target language
+CACHED = "cached.json"  # the record of a converted checkpoint in the cache
 ELSEWHERE = "the project's repository has it in"
 
 
@@ -109,9 +110,10 @@ def checkpoint_path(name: str) -> str:
 
 
 def resolve(checkpoint: str) -> str:
-    """Returns the folder of a checkpoint, given as a name or a path; returns a Hub id unchanged.
+    """Returns the folder of an included checkpoint, given by its name; returns an existing path and a Hub id unchanged.
 
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
+    `locating.locate` also converts what other toolkits wrote.
 
     Raises:
         ValueError: the checkpoint does not exist; the message lists the included ones and how to name others.
@@ -120,13 +122,9 @@ def resolve(checkpoint: str) -> str:
         raise ValueError("The name of the checkpoint is empty. `vaswani checkpoints` lists the names.")
     if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
-    folder = Path(checkpoint).expanduser()
-    if (folder / "config.json").is_file():
-        return str(folder)
-    if folder.is_dir():
-        raise ValueError(f"No model in {checkpoint}: config.json is missing.")
-    if folder.is_file():
-        raise ValueError(f"{checkpoint} is a file. Give the folder that contains the model.")
+    path = Path(checkpoint).expanduser()
+    if path.exists():
+        return str(path)
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     name, at, revision = checkpoint.partition("@")
@@ -146,6 +144,26 @@ def split_revision(source: str) -> tuple[str, str | None]:
         return source, None
     repo_id, _, revision = source.partition("@")
     return repo_id, revision or None
+
+
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision never changes, because it is the full id of a commit."""
+    return bool(re.fullmatch("[0-9a-f]{40}", revision or ""))
+
+
+def display_name(source: str) -> str:
+    """Returns the name of a checkpoint for messages: that of a converted one's original, or the one in its about.json.
+
+    Without a name in its files, a folder is its own name. A Hub id is returned without its commit.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return re.sub(r"@[0-9a-f]{40}$", "", source)
+    try:
+        return str(json.loads((folder / CACHED).read_text(encoding="utf-8"))["name"])
+    except (OSError, ValueError, TypeError, LookupError):
+        about = read_about(folder)
+        return about.name if about else source
 
 
 def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:

@@ -14,7 +14,9 @@ PACKAGE = Path(__file__).parents[2] / "vaswani_transformer"
 # From the ground up: folders, and modules of the library's root.
 LEVELS = [
     "_version cards catalogue model system",
-    "documents hub inspection learn_bpe loading remote_code",
+    "cache documents hub inspection learn_bpe remote_code",
+    "locating",
+    "loading",
     "registration serving",
     "explorer",
     "commands",

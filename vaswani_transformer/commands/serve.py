@@ -213,12 +213,14 @@ def resolve(names: list[str] | None) -> list[Source]:
     Raises:
         Failure: a checkpoint does not exist.
     """
+    from ..locating import locate
+
     sources = []
     for name in names or [about.name for about in catalogue.included() if not about.domain]:
         languages = re.match(r"([a-z]{2,3})-([a-z]{2,3})=", name)
         source, target = languages.groups() if languages else (None, None)
         try:
-            sources.append((catalogue.resolve(name[languages.end() :] if languages else name), source, target))
+            sources.append((locate(name[languages.end() :] if languages else name), source, target))
         except ValueError as error:
             raise Failure(str(error)) from error
     return sources

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from .. import catalogue
+from ..locating import locate
 from ..registration import load
 
 
@@ -59,7 +60,7 @@ class CheckpointCache:
 
     def __init__(self, checkpoint: str | None = None):
         self.sources = {about.name: str(about.path) for about in catalogue.included()}
-        source = catalogue.for_languages() if checkpoint is None else catalogue.resolve(checkpoint)
+        source = catalogue.for_languages() if checkpoint is None else locate(checkpoint)
         self.current = checkpoint_name(source)
         self.sources = {self.current: source} | {n: s for n, s in self.sources.items() if n != self.current}
         self.loaded: dict[str, LoadedCheckpoint] = {}
