@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
@@ -52,6 +52,8 @@ def download(repo_id: str, revision: str | None = None) -> Path:
     Raises:
         Exception: the Hub does not have the files, or does not respond. Its client raises many kinds of errors.
     """
+    from huggingface_hub import snapshot_download
+
     get = partial(snapshot_download, repo_id, revision=revision, ignore_patterns=["*/*"])
     with bars_on_terminals_only():
         folder = Path(get(allow_patterns=SMALL_FILES + SAFETENSORS))
