@@ -111,7 +111,8 @@ def keep(key: str, make: Callable[[Path], tuple[str, Mapping[str, Any]]], record
             with atomic_folder(entry) as partial:
                 message, more = make(partial)
                 write_json(partial / CACHED, {**record, **more})
-            print(f"{message}; kept in {entry}", file=sys.stderr, flush=True)
+            if message:
+                print(f"{message}; kept in {entry}", file=sys.stderr, flush=True)
         return entry
     finally:
         lock.release()

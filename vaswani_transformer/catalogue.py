@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 
+from .languages import short_code
+
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 DEFAULT_LANGUAGE = "de"  # the target language
@@ -166,15 +168,20 @@ def display_name(source: str) -> str:
         return about.name if about else source
 
 
+class NoCheckpoint(ValueError):
+    """No included checkpoint is for these languages."""
+
+
 def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:
     """Returns the folder of the included checkpoint for these languages. The default target language is German.
 
     Among checkpoints for the same languages, prefers those for general text, then the largest.
 
     Raises:
-        ValueError: the checkpoint does not exist, or several language pairs match; the message lists them.
+        NoCheckpoint: the checkpoint does not exist; the message lists the available languages.
+        ValueError: several language pairs match; the message lists them.
     """
-    source, target = source_language and source_language.lower(), target_language and target_language.lower()
+    source, target = source_language and short_code(source_language), target_language and short_code(target_language)
     matching = [
         about
         for about in included()
@@ -186,7 +193,7 @@ def for_languages(source_language: str | None = None, target_language: str | Non
     request = (f" from {source!r}" if source else "") + (f" into {target!r}" if target else "")
     if not matching:
         available = ", ".join(sorted({about.languages for about in included()})) or "none"
-        raise ValueError(
+        raise NoCheckpoint(
             f"No included checkpoint translates{request}. Available: {available}. "
             "To use another model, give its folder or Hub id with --checkpoint."
         )

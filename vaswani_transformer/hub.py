@@ -19,6 +19,10 @@ SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 SAFETENSORS, PICKLES = ["*.safetensors"], ["pytorch_model*.bin"]
 
 
+class NotOnHub(ValueError):
+    """The Hub does not have the model, or does not show it to this user."""
+
+
 class Unreachable(ValueError):
     """The Hub does not respond, or HF_HUB_OFFLINE is set, and the model is not downloaded."""
 
@@ -101,9 +105,7 @@ def check_on_hub(source: str) -> str | None:
     try:
         return HfApi().model_info(name, revision=revision, timeout=TIMEOUT).sha
     except RepositoryNotFoundError as error:
-        raise ValueError(
-            f"Model not found on the Hub: {name}. If it is private, log in with `hf auth login`."
-        ) from error
+        raise NotOnHub(f"Model not found on the Hub: {name}. If it is private, log in with `hf auth login`.") from error
     except RevisionNotFoundError as error:
         raise ValueError(f"{name} has no revision {revision!r} on the Hub.") from error
     except Exception as error:  # broken connections raise many kinds of errors

@@ -1,19 +1,37 @@
 """Any checkpoint by one name: finds it, and converts it if another toolkit wrote it."""
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import cache, catalogue
 from .catalogue import is_commit, split_revision
+from .languages import GROUPS, match_code, opus_names, same_language
 from .system.programs import find
+from .targets import for_target, target_codes
 
 
-def locate(name: str) -> str:
+# The languages before a name, as in "en-fr=Helsinki-NLP/opus-mt-en-ROMANCE".
+LANGUAGES = re.compile(r"([a-z]{2,3})-([a-z]{2,3}(?:[-_]\w+)*)=(.+)", re.DOTALL)
+
+
+def split_languages(name: str) -> tuple[str | None, str | None, str]:
+    """Splits a name into the source and target language before it, or None, and the name itself."""
+    if (match := LANGUAGES.fullmatch(name)) and not Path(name).exists():
+        return match[1], match[2], match[3]
+    return None, None, name
+
+
+def locate(name: str, target: str | None = None, needs_target: bool = True) -> str:
     """Returns the folder of a checkpoint in our format; for a model of ours on the Hub, its id and commit.
 
     Args:
         name: The name of an included checkpoint; a folder or a Hub id (owner/name or owner/name@REVISION) of ours, of a
             MarianMTModel or an FSMT model; a folder, an archive or a file of any toolkit that `vaswani convert` reads.
+            The languages may come first, as in "en-fr=NAME".
+        target: The target language, for a model with several; by default the one before the name.
+        needs_target: If False, a model with several target languages is returned without one.
 
     A checkpoint of another toolkit is converted on its first use, and kept in the cache (see `cache`).
 
@@ -21,29 +39,118 @@ def locate(name: str) -> str:
         ValueError: the checkpoint does not exist, cannot be converted, or differs from the original after conversion;
             the message says what to do.
     """
+    _, named_target, name = split_languages(name)
     source = catalogue.resolve(name)
     try:
-        return locate_file(Path(source)) if Path(source).exists() else locate_on_hub(source)
+        folder = locate_file(Path(source)) if Path(source).exists() else locate_on_hub(source)
+        if not needs_target or not Path(folder).is_dir():
+            return folder
+        return str(for_target(Path(folder), target or named_target, name))
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise ValueError(f"Cannot use {name}: {reason}.") from error
 
 
-def checkpoint_path(name: str) -> str:
+def checkpoint_path(name: str, target_language: str | None = None, needs_target: bool = True) -> str:
     """Returns the folder of a checkpoint, for `from_pretrained` and `pipeline`.
 
     Args:
         name: The name of an included checkpoint, such as "mini-en-de", or any other checkpoint, as in `load`: for
             example "Helsinki-NLP/opus-mt-en-de", which is converted on its first use.
+        target_language: The target language, such as "fr", for a model with several.
+        needs_target: If False, a model with several target languages is returned without one: each text must then begin
+            with its token, such as ">>fra<<".
 
     Raises:
         ValueError: the checkpoint does not exist or cannot be converted; the message says what to do.
     """
-    source = locate(name) if "/" in name or Path(name).expanduser().exists() else catalogue.checkpoint_path(name)
+    is_name = "/" not in name and "=" not in name and not Path(name).expanduser().exists()
+    source = catalogue.checkpoint_path(name) if is_name else locate(name, target_language, needs_target)
     if Path(source).is_dir():
         return source
     repo_id, revision = split_revision(source)
     return str(fetch(repo_id, revision))
+
+
+# By languages ---------------------------------------------------------------------------------------------------------
+
+
+def locate_by_languages(source: str | None, target: str | None, download: bool = False) -> str:
+    """Returns the checkpoint for two languages: an included one, or else one from the cache.
+
+    Args:
+        source, target: Language codes, or None.
+        download: Whether to download OPUS-MT's model if there is none.
+
+    Raises:
+        ValueError: there is none, or several fit; the message says what to do.
+    """
+    try:
+        return catalogue.for_languages(source, target)
+    except catalogue.NoCheckpoint as error:
+        if cached := cached_for_languages(source, target):
+            return cached
+        if not source or not target:
+            raise
+        names = opus_names(source, target)
+        if download:
+            return download_first(names, source, target)
+        raise ValueError(
+            f"No checkpoint here translates from {source!r} into {target!r}. OPUS-MT may have one: add --download, or "
+            f"use --checkpoint {names[0]}{f' --to {target}' if is_group(names[0]) else ''}"
+        ) from error
+
+
+def cached_for_languages(source: str | None, target: str | None) -> str | None:
+    """Returns the first checkpoint in the cache for these languages."""
+    for entry in cache.entries() if source and target else ():
+        record = cache.read_record(entry)
+        codes = target_codes(entry)
+        if not same_language(record.get("source_language") or named_source(record["name"]), source or ""):
+            continue
+        if codes and fits(target or "", codes):
+            return str(for_target(entry, target, record["name"]))
+        if not codes and same_language(record.get("target_language") or "", target or ""):
+            return str(entry)
+    return None
+
+
+def named_source(name: str) -> str:
+    """Returns the source language in the name of one of OPUS-MT's models, such as "en" in opus-mt-en-ROMANCE."""
+    match = re.search(r"opus-mt-(?:tc-\w+-)?([a-z]{2,3})-\w+$", name)
+    return match[1] if match else ""
+
+
+def fits(target: str, codes: Sequence[str]) -> bool:
+    try:
+        return match_code(target, codes) is not None
+    except LookupError:
+        return True
+
+
+def download_first(names: Sequence[str], source: str, target: str) -> str:
+    """Returns the first model of `names` that the Hub has.
+
+    Raises:
+        ValueError: it has none of them, or does not respond.
+    """
+    from . import hub
+
+    for name in names:
+        try:
+            return locate(name, target)
+        except hub.NotOnHub:
+            continue
+    raise ValueError(
+        f"The Hub does not have OPUS-MT's model from {source!r} into {target!r} under these names: {', '.join(names)}. "
+        "Search huggingface.co/Helsinki-NLP, and give its name with --checkpoint."
+    )
+
+
+def is_group(name: str) -> bool:
+    """Whether a model of OPUS-MT translates into a group of languages, by its name."""
+    target = name.rpartition("-")[2]
+    return target.isupper() or target in GROUPS
 
 
 # Folders, files and archives ------------------------------------------------------------------------------------------

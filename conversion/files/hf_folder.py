@@ -15,6 +15,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 
 from vaswani_transformer import VaswaniConfig
 from vaswani_transformer.hub import download
+from vaswani_transformer.languages import is_language, short_code
 
 from ..options import ConversionError, Options
 from .arrays import read_safetensors
@@ -131,9 +132,9 @@ def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
 
 
 def languages(source: str | None, target: str | None) -> dict[str, str]:
-    """The languages as facts, if they are the codes of single languages."""
+    """The languages as facts, by their shortest codes, if they are single languages and not groups of them."""
     named = {"source_language": source, "target_language": target}
-    return {name: code for name, code in named.items() if re.fullmatch("(?!mul)[a-z]{2,3}", code or "")}
+    return {name: short_code(code) for name, code in named.items() if code and is_language(code)}
 
 
 def named_languages(name: str) -> tuple[str, str] | None:

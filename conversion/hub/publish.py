@@ -241,7 +241,7 @@ def convert_or_find(name: str) -> Path:
         ConversionError: it does not exist or cannot be converted.
     """
     try:
-        return Path(checkpoint_path(name))
+        return Path(checkpoint_path(name, needs_target=False))
     except ValueError as error:
         raise ConversionError(str(error)) from error
 

@@ -81,7 +81,7 @@ def checkpoint_folder(checkpoint: str) -> Path:
         ConversionError: it does not exist.
     """
     try:
-        return Path(checkpoint_path(str(checkpoint)))
+        return Path(checkpoint_path(str(checkpoint), needs_target=False))
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
         raise ConversionError(one_line(error)) from error
 

@@ -40,7 +40,7 @@ def info(
 
     with errors_as_messages():
         try:
-            source = locate(path)
+            source = locate(path, needs_target=False)
         except ValueError as error:
             raise Failure(str(error)) from error
         try:

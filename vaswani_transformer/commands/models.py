@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import catalogue
+from ..languages import same_language
 from ..system.console import Failure, err
 from .options import ModelChoice
 
@@ -15,13 +16,13 @@ def choose(choice: ModelChoice) -> str:
     Raises:
         Failure: there is none; the message lists the alternatives.
     """
-    from ..locating import locate
+    from ..locating import locate, locate_by_languages
 
     try:
         if choice.checkpoint is None:
-            source = catalogue.for_languages(choice.source_language, choice.to)
+            source = locate_by_languages(choice.source_language, choice.to, choice.download)
         else:
-            source = locate(choice.checkpoint)
+            source = locate(choice.checkpoint, choice.to)
         about = catalogue.read_about(Path(source))
     except ValueError as error:
         raise Failure(str(error)) from error
@@ -32,7 +33,7 @@ def choose(choice: ModelChoice) -> str:
 
 
 def check_language(option: str, requested: str | None, language: str, fact: str):
-    if requested and requested.lower() != language:
+    if requested and language and not same_language(requested, language):
         raise Failure(f"{fact} {language!r}, not {requested!r}. Leave out {option}, or choose another --checkpoint.")
 
 
