@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -30,15 +30,9 @@ from vaswani_transformer.system.extras import missing_package
 
 from .files.folders import check_new
 from .messages import quiet
-from .options import ConversionError
 
 
-if TYPE_CHECKING:  # imported lazily: torch and transformers take seconds to import
-    from transformers import PreTrainedModel
-
-    from .converted import Converted
-    from .parity.scores import Parity
-
+NOT_COMPARED = "Not compared with the original: pass --reference, or install the toolkit."
 # What each command reads or writes. Its module in toolkits/ or runtimes/ has the same name.
 TOOLKITS = {
     "fairseq": "a .pt file of fairseq 0.6 to 0.12, with dict.*.txt and BPE codes",
@@ -142,8 +136,13 @@ def convert_command(toolkit: ModuleType) -> Callable[..., None]:
     """Returns the command of a toolkit; its options are the parameters of the toolkit's `convert`."""
 
     def command(source: Source, out: Out, reference: Reference = None, unsafe: Unsafe = False, **options: Any):
+        from .importing import import_checkpoint
+
         with quiet():
-            convert(toolkit, source, out, reference, unsafe, options)
+            imported = import_checkpoint(toolkit, source, out, reference, unsafe, options, report=print)
+            if not imported.checks:
+                print(f"{NOT_COMPARED} The card will say so.")
+            print(f"{out} is ready.")
 
     return with_options_of(toolkit.convert, command)
 
@@ -163,51 +162,6 @@ def with_options_of(function: Callable[..., Any], command: Callable[..., None]) 
             parameters.setdefault(parameter.name, parameter)
     set_parameters(command, parameters.values())
     return command
-
-
-def convert(
-    toolkit: ModuleType, source: Path, out: Path, reference: Path | None, unsafe: bool, options: dict[str, Any]
-):
-    """Converts a checkpoint, compares it with the original, and writes it.
-
-    Raises:
-        ConversionError: it cannot be converted, or it differs from the original; then nothing is written.
-    """
-    from .hub.repository import write
-    from .parity.scores import check_it_runs
-
-    check_new(out)  # fail before the work, not after it
-    converted = toolkit.convert(source, unsafe=unsafe, **options)
-    for difference in converted.facts.get("tokenizer_differences", ()):
-        print(f"Tokenizer: {difference}")
-    model = converted.model()
-    check_it_runs(model)
-    checks = list(compare_with_original(toolkit, source, reference, converted, model))
-    for check in checks:
-        print(check)
-    if failed := [str(check) for check in checks if not check.holds]:
-        error = ConversionError.from_problems(
-            "The converted model differs from the original; nothing was written", failed
-        )
-        raise ConversionError(f"{error} {converted.hint}".strip())
-    if not checks:
-        print("Not compared with the original: pass --reference, or install the toolkit. The card will say so.")
-    write(converted, model, checks, out)
-    print(f"{out} is ready.")
-
-
-def compare_with_original(
-    toolkit: ModuleType, source: Path, reference: Path | None, converted: Converted, model: PreTrainedModel
-) -> Iterator[Parity]:
-    """Compares with recorded outputs and, if it is installed, with the toolkit."""
-    from .parity.recorded import compare_recorded
-
-    recorded = (source if source.is_dir() else source.parent) / "reference.npz"
-    if reference or recorded.is_file():
-        yield compare_recorded(model, reference or recorded, tokens=converted.target_tokens)
-    live = getattr(toolkit, "compare_live", None)
-    if live is not None and (parity := live(source, converted, model)) is not None:
-        yield parity
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 
 
 # On a busy machine even a Hub on this machine answers late. huggingface_hub reads these when it is imported.
@@ -15,6 +16,9 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
 torch.set_num_threads(1)
+# No test reads or fills the user's cache of converted checkpoints.
+CACHE = tempfile.TemporaryDirectory(prefix="vaswani-cache-")
+os.environ["VASWANI_CACHE"] = CACHE.name
 
 # The one profile of property tests: none depends on the clock, and in CI none depends on chance.
 settings.register_profile(

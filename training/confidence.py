@@ -19,7 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer import catalogue
+from vaswani_transformer.catalogue import display_name
+from vaswani_transformer.locating import checkpoint_path
 from vaswani_transformer.system.command_line import whole_number
 from vaswani_transformer.system.cpu import cpu_name
 from vaswani_transformer.system.files import atomic_file, check_writable
@@ -203,7 +204,7 @@ def run(options: argparse.Namespace):
         OSError, ValueError: A file cannot be read or written, or there are fewer than two pairs.
     """
     check_writable(options.output)
-    folder = catalogue.resolve(options.model)
+    folder = checkpoint_path(options.model)
     source_column, target_column = options.columns
     sets = {}
     for name, _, file in (entry.partition("=") for entry in options.sets):
@@ -214,7 +215,7 @@ def run(options: argparse.Namespace):
     calibration, results = measure(folder, sets, options.beams)
     options.output.mkdir(parents=True, exist_ok=True)
     report = {
-        "checkpoint": Path(folder).name,
+        "checkpoint": display_name(folder),
         "settings": {"sets": {name: len(pairs) for name, pairs in sets.items()}, "beams": options.beams},
         "machine": {"processor": cpu_name(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "transformers")},

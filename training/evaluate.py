@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vaswani_transformer import catalogue
 from vaswani_transformer.system.command_line import count, count_or_zero, make_app, option_groups, run_app
 from vaswani_transformer.system.console import errors_as_messages
 from vaswani_transformer.system.extras import missing_package
@@ -307,10 +306,11 @@ def evaluate(arguments: Options):
     """
     check_arguments(arguments)
     from vaswani_transformer.loading import check_device
+    from vaswani_transformer.locating import locate
 
     tokenised = arguments.paper_bleu or arguments.lowercase_tokenised
     with errors_as_messages(OSError, ValueError):
-        source = catalogue.resolve(arguments.model)
+        source = locate(arguments.model)
         check_device(arguments.device)
         for path in filter(None, (arguments.output, arguments.hypotheses)):
             check_writable(path)

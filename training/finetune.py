@@ -299,8 +299,8 @@ def run(options: Options) -> dict[str, Any]:
     from transformers import set_seed
 
     from vaswani_transformer import load
-    from vaswani_transformer.hub import check_on_hub
     from vaswani_transformer.loading import check_device
+    from vaswani_transformer.locating import locate
     from vaswani_transformer.system.memory import keep_freed_memory
 
     from .data import remove_padding
@@ -311,9 +311,8 @@ def run(options: Options) -> dict[str, Any]:
     check_writable(options.output)
     memory = read(options.memory, options)
     other = read(options.other, options).pairs if options.other else []
-    source = catalogue.resolve(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
+    source = locate(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
     check_languages(source, memory, options.memory.name)
-    check_on_hub(source)
     keep_freed_memory()
     set_seed(options.seed)
     # Fused attention has a slow backward pass for sentences on a CPU.
@@ -327,7 +326,7 @@ def run(options: Options) -> dict[str, Any]:
         sets[options.other.name] = other
     model = with_adapter(base, options.rank) if options.lora or options.adapter else base
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    name = Path(source).name
+    name = catalogue.display_name(source)
     print(f"{name}: {len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)
 
     before = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}
@@ -342,7 +341,7 @@ def run(options: Options) -> dict[str, Any]:
 
     record = {
         "options": {name: shareable(value) for name, value in vars(options).items()},
-        "checkpoint": Path(source).name,
+        "checkpoint": name,
         "pairs": {"training": len(training), "held_out": len(test), "left out": len(memory.pairs) - len(pairs)},
         "trained_weights": trained,
         "minutes": round(minutes, 2),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vaswani_transformer import catalogue
+from vaswani_transformer.locating import locate
 from vaswani_transformer.system.command_line import describe_program, whole_number
 from vaswani_transformer.system.console import exit_with_error
 
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None):
     if bool(options.pairs) == bool(options.source) or bool(options.source) != bool(options.target):
         parser.error("give either a TSV file, or --source and --target")
     try:
-        catalogue.resolve(options.model)  # fails before the data are read
+        locate(options.model)  # fails before the data are read
         target = str(options.target) if options.target else None
         pairs = read_pairs(Source(path=str(options.pairs or options.source), target_path=target))
         if not pairs:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from vaswani_transformer import catalogue
-
 from .recipe import load_recipe
 
 
@@ -27,13 +25,10 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
     from transformers.utils import logging
 
     from vaswani_transformer import load as load_checkpoint
-    from vaswani_transformer.hub import check_on_hub
     from vaswani_transformer.loading import check_device
 
     logging.disable_progress_bar()
     check_device(device)
-    source = catalogue.resolve(source)
-    check_on_hub(source)
     model, tokenizer = load_checkpoint(source)
     try:
         return model.to(device), tokenizer
@@ -48,8 +43,10 @@ def source_language(model: str, recipe: Path | None = None) -> str | None:
 
 def recorded_language(model: str, key: str) -> str | None:
     """Return "source_language" or "target_language" from about.json or training.json beside the weights, if any."""
+    from vaswani_transformer.locating import locate
+
     for name in ("about.json", "training.json"):
-        if (file := Path(catalogue.resolve(model)) / name).is_file():
+        if (file := Path(locate(model)) / name).is_file():
             facts = json.loads(file.read_text(encoding="utf-8"))
             return facts.get("recipe", facts).get(key)
     return None

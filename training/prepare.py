@@ -13,7 +13,6 @@ from torch.distributed.fsdp import fully_shard
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.catalogue import resolve
 from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.loading import load_model, load_tokenizer
 
@@ -129,7 +128,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
 def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[Pair]) -> PreTrainedTokenizerBase:
     """Return the tokenizer of `initial`, or RUN/tokenizer, which is learned from training pairs if it is missing."""
     if recipe.initial:
-        return load_tokenizer(resolve(recipe.initial))
+        return load_tokenizer(recipe.initial)
     folder = output / "tokenizer"
     file = folder / "tokenizer.json"
     if not (file.exists() and file.stat().st_size):
@@ -151,7 +150,7 @@ def build_model(recipe: Recipe, device: torch.device) -> VaswaniForConditionalGe
     """
     settings = recipe.optimisation
     if recipe.initial:
-        model = load_model(resolve(recipe.initial), torch.float32, **recipe.model)
+        model = load_model(recipe.initial, torch.float32, **recipe.model)
         if not isinstance(model, VaswaniForConditionalGeneration):
             raise ValueError(f"initial: {recipe.initial} contains a {type(model).__name__}, not a vaswani model.")
     else:

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.catalogue import resolve
+from vaswani_transformer.locating import locate
 from vaswani_transformer.model.generation_vaswani import paper_generation_config
 from vaswani_transformer.system.cpu import cpu_name
 
@@ -89,7 +89,7 @@ def earlier_runs(initial: str | None) -> list[dict]:
 
     The list is empty if the weights do not record how they were trained.
     """
-    file = Path(resolve(initial), "training.json") if initial else None
+    file = Path(locate(initial), "training.json") if initial else None
     if file is None or not file.is_file():
         return []
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .catalogue import checkpoint_path as checkpoint_path
+from .locating import checkpoint_path as checkpoint_path
 
 
 def _runs_a_command() -> bool:

@@ -9,9 +9,12 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 
+from .languages import short_code
+
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 DEFAULT_LANGUAGE = "de"  # the target language
+CACHED = "cached.json"  # the record of a converted checkpoint in the cache
 ELSEWHERE = "the project's repository has it in"
 
 
@@ -109,9 +112,10 @@ def checkpoint_path(name: str) -> str:
 
 
 def resolve(checkpoint: str) -> str:
-    """Returns the folder of a checkpoint, given as a name or a path; returns a Hub id unchanged.
+    """Returns the folder of an included checkpoint, given by its name; returns an existing path and a Hub id unchanged.
 
     A Hub id is "owner/name", or "owner/name@revision" for a branch, a tag or a commit; see `split_revision`.
+    `locating.locate` also converts what other toolkits wrote.
 
     Raises:
         ValueError: the checkpoint does not exist; the message lists the included ones and how to name others.
@@ -120,13 +124,9 @@ def resolve(checkpoint: str) -> str:
         raise ValueError("The name of the checkpoint is empty. `vaswani checkpoints` lists the names.")
     if any(about.name == checkpoint for about in known()):
         return checkpoint_path(checkpoint)
-    folder = Path(checkpoint).expanduser()
-    if (folder / "config.json").is_file():
-        return str(folder)
-    if folder.is_dir():
-        raise ValueError(f"No model in {checkpoint}: config.json is missing.")
-    if folder.is_file():
-        raise ValueError(f"{checkpoint} is a file. Give the folder that contains the model.")
+    path = Path(checkpoint).expanduser()
+    if path.exists():
+        return str(path)
     if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?", checkpoint):
         return checkpoint
     name, at, revision = checkpoint.partition("@")
@@ -148,15 +148,40 @@ def split_revision(source: str) -> tuple[str, str | None]:
     return repo_id, revision or None
 
 
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision never changes, because it is the full id of a commit."""
+    return bool(re.fullmatch("[0-9a-f]{40}", revision or ""))
+
+
+def display_name(source: str) -> str:
+    """Returns the name of a checkpoint for messages: that of a converted one's original, or the one in its about.json.
+
+    Without a name in its files, a folder is its own name. A Hub id is returned without its commit.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return re.sub(r"@[0-9a-f]{40}$", "", source)
+    try:
+        return str(json.loads((folder / CACHED).read_text(encoding="utf-8"))["name"])
+    except (OSError, ValueError, TypeError, LookupError):
+        about = read_about(folder)
+        return about.name if about else source
+
+
+class NoCheckpoint(ValueError):
+    """No included checkpoint is for these languages."""
+
+
 def for_languages(source_language: str | None = None, target_language: str | None = None) -> str:
     """Returns the folder of the included checkpoint for these languages. The default target language is German.
 
     Among checkpoints for the same languages, prefers those for general text, then the largest.
 
     Raises:
-        ValueError: the checkpoint does not exist, or several language pairs match; the message lists them.
+        NoCheckpoint: the checkpoint does not exist; the message lists the available languages.
+        ValueError: several language pairs match; the message lists them.
     """
-    source, target = source_language and source_language.lower(), target_language and target_language.lower()
+    source, target = source_language and short_code(source_language), target_language and short_code(target_language)
     matching = [
         about
         for about in included()
@@ -168,7 +193,7 @@ def for_languages(source_language: str | None = None, target_language: str | Non
     request = (f" from {source!r}" if source else "") + (f" into {target!r}" if target else "")
     if not matching:
         available = ", ".join(sorted({about.languages for about in included()})) or "none"
-        raise ValueError(
+        raise NoCheckpoint(
             f"No included checkpoint translates{request}. Available: {available}. "
             "To use another model, give its folder or Hub id with --checkpoint."
         )

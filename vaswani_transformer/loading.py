@@ -19,6 +19,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 from transformers.utils import cached_file
 
 from .catalogue import split_revision
+from .locating import locate
 from .model.int8_vaswani import is_int8
 
 
@@ -49,21 +50,28 @@ def load(
     """Returns the model, on the CPU and in evaluation mode, and its tokenizer.
 
     Args:
-        source: A folder, or a Hub id with or without "@revision", as `catalogue.resolve` returns them.
+        source: Any checkpoint: the name of an included one; a folder, or a Hub id with or without "@revision", of ours,
+            of a MarianMTModel or an FSMT model; a folder, an archive or a file of another toolkit that
+            `vaswani convert` reads. What is not ours is converted on its first use, and kept in the cache.
         dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays in int8 unless
             you give another dtype.
         **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.
 
     Raises:
-        LoadingError: a file is missing or damaged, or the checkpoint needs its own code; the message names it.
+        LoadingError: the checkpoint does not exist, is damaged, cannot be converted, or needs its own code; the message
+            names the file.
     """
+    try:
+        source = locate(str(source))
+    except ValueError as error:
+        raise LoadingError(str(error)) from error
     model = load_model(source, dtype, **settings)
     return model, load_tokenizer(source, model)
 
 
 def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings: Any) -> PreTrainedModel:
     """Returns only the model, on the CPU and in evaluation mode. Arguments and errors are as for `load`."""
-    name, revision = split_revision(str(source))
+    name, revision = _locate(source)
     try:
         _check_generation_config(name, revision)
         _check_weight_files(Path(name))
@@ -91,7 +99,7 @@ def load_model(source: str | Path, dtype: str | torch.dtype = "auto", **settings
 
 def load_tokenizer(source: str | Path, model: PreTrainedModel | None = None) -> PreTrainedTokenizerBase:
     """Returns the tokenizer, and checks that its ids fit the `model` if it is given. Errors are as for `load`."""
-    name, revision = split_revision(str(source))
+    name, revision = _locate(source)
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     except Exception as error:
@@ -134,6 +142,18 @@ def config_problem(error: StrictDataclassError) -> str:
     if field and value and words:
         return f"{field[1]} must be {' or '.join(words)}, not {value[1]}."
     return " ".join(text.split())
+
+
+def _locate(source: str | Path) -> tuple[str, str | None]:
+    """Returns the folder, or the Hub id and the revision.
+
+    Raises:
+        LoadingError: the checkpoint does not exist or cannot be converted.
+    """
+    try:
+        return split_revision(locate(str(source)))
+    except ValueError as error:
+        raise LoadingError(str(error)) from error
 
 
 def _check_generation_config(name: str, revision: str | None):

@@ -6,12 +6,12 @@
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
 
 from ._version import __version__
-from .catalogue import checkpoint_path
 from .inspection.attention_figure import attention_figure
 from .inspection.heads import without_heads
 from .inspection.inspection import Inspection, inspect_translation
 from .learn_bpe import learn_tokenizer
 from .loading import LoadingError, load
+from .locating import checkpoint_path
 from .model.configuration_vaswani import PRESETS, VaswaniConfig
 from .model.glossary_vaswani import Glossary
 from .model.int8_vaswani import Int8Config, quantize

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from ..options import ConversionError
+from .archives import MAX_RATIO, MIN_CHECKED_BYTES
 from .folders import regular
 from .text import one_line
 
@@ -20,8 +21,6 @@ UNREADABLE = (
     OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, RuntimeError, MemoryError, OverflowError,
     SyntaxError, NotImplementedError, IndexError, RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-# Weights hardly compress. A larger archive that expands by more than this ratio was made to exhaust memory.
-MAX_RATIO, MIN_CHECKED_BYTES = 50, 2**28
 
 
 def read_npz(path: str | Path, chosen: Callable[[list[str]], Iterable[str]] = iter) -> dict[str, np.ndarray]:

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 import yaml
-from huggingface_hub import metadata_load, snapshot_download
+from huggingface_hub import metadata_load
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniConfig
+from vaswani_transformer.hub import download
+from vaswani_transformer.languages import is_language, short_code
 
 from ..options import ConversionError, Options
 from .arrays import read_safetensors
@@ -29,7 +31,6 @@ SEARCH = (
     "begin_suppress_tokens", "encoder_no_repeat_ngram_size", "num_beam_groups", "diversity_penalty",
     "renormalize_logits", "do_sample",
 )  # fmt: skip
-SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 
 
 def local_folder(source: Path) -> Path:
@@ -45,16 +46,13 @@ def local_folder(source: Path) -> Path:
         raise ConversionError(f"{source} is neither a folder nor a repository id such as Helsinki-NLP/opus-mt-en-de.")
     print(f"Looking for {name} on the Hub ...", file=sys.stderr, flush=True)
     try:
-        folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "*.safetensors"]))
-        if not list(folder.glob("*.safetensors")):
-            folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, "pytorch_model*.bin"]))
+        return download(name)
     except LocalEntryNotFoundError as error:
         raise ConversionError(
             f"No folder {source}. The Hub does not respond, and {name} is not in the cache."
         ) from error
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
         raise ConversionError(f"No folder {source}, and no such repository on the Hub: {one_line(error)}") from error
-    return folder
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -134,9 +132,9 @@ def origin_facts(source: Path, folder: Path) -> dict[str, Any]:
 
 
 def languages(source: str | None, target: str | None) -> dict[str, str]:
-    """The languages as facts, if they are the codes of single languages."""
+    """The languages as facts, by their shortest codes, if they are single languages and not groups of them."""
     named = {"source_language": source, "target_language": target}
-    return {name: code for name, code in named.items() if re.fullmatch("(?!mul)[a-z]{2,3}", code or "")}
+    return {name: short_code(code) for name, code in named.items() if code and is_language(code)}
 
 
 def named_languages(name: str) -> tuple[str, str] | None:

@@ -20,11 +20,13 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import logging, validate_repo_id
 
-from vaswani_transformer import __version__, catalogue
+from vaswani_transformer import __version__
+from vaswani_transformer.locating import checkpoint_path
 from vaswani_transformer.system.command_line import make_app
 
 from ..messages import quiet
 from ..options import ConversionError
+from ..recognise import OURS, recognise
 from .staging import STAGED, is_weights, show, stage, staged_files
 
 
@@ -220,8 +222,8 @@ def publish(
     with quiet():
         check_repo_id(repo_id)
         path = Path(folder)
-        if not path.is_dir():
-            path = next((about.path for about in catalogue.included() if about.name == folder), path)
+        if not path.is_dir() or is_foreign(path):
+            path = convert_or_find(folder)
         if upload:
             check_token()
         with staging_folder(staging) as out:
@@ -234,6 +236,24 @@ def publish(
             else:
                 advice = "" if staging else f", or --stage NAME{STAGED} to keep the prepared files"
                 print(f"Dry run: nothing was uploaded. Add --push to upload to {repo_id}{advice}.")
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether another toolkit wrote the checkpoint in a folder."""
+    known = recognise(folder)
+    return known is not None and known.toolkit != OURS
+
+
+def convert_or_find(name: str) -> Path:
+    """Returns the folder of any checkpoint, in our format.
+
+    Raises:
+        ConversionError: it does not exist or cannot be converted.
+    """
+    try:
+        return Path(checkpoint_path(name, needs_target=False))
+    except ValueError as error:
+        raise ConversionError(str(error)) from error
 
 
 @contextmanager

@@ -13,8 +13,14 @@ from ..parity.scores import Parity
 from .card import conversion_card
 
 
-def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: Sequence[Parity], out: Path):
-    """Writes the folder `out`, completely or not at all.
+def write(
+    converted: Converted,
+    model: VaswaniForConditionalGeneration,
+    checks: Sequence[Parity],
+    out: Path,
+    name: str | None = None,
+):
+    """Writes the folder `out`, completely or not at all. `name` is the model's; by default that of the folder.
 
     conversion.json records the origin and the checks; the card shows them. about.json records the languages for
     `vaswani serve` and the pipeline, if they are known.
@@ -23,6 +29,7 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         ConversionError: `out` exists and is not an empty folder.
     """
     check_new(out)
+    name = name or out.name
     record = {
         "toolkit": converted.toolkit,
         "facts": converted.facts,
@@ -34,9 +41,9 @@ def write(converted: Converted, model: VaswaniForConditionalGeneration, checks: 
         if converted.tokenizer is not None:
             converted.tokenizer.save_pretrained(folder)
         write_json(folder / "conversion.json", record)
-        if about := describe(converted, model, folder, out.name):
+        if about := describe(converted, model, folder, name):
             write_json(folder / "about.json", about)
-        (folder / "README.md").write_text(conversion_card(folder, out.name), encoding="utf-8")
+        (folder / "README.md").write_text(conversion_card(folder, name), encoding="utf-8")
 
 
 def describe(converted: Converted, model: VaswaniForConditionalGeneration, folder: Path, name: str) -> dict[str, Any]:

@@ -5,14 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from huggingface_hub import snapshot_download
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
-from vaswani_transformer.catalogue import resolve, split_revision
-from vaswani_transformer.hub import check_on_hub
 from vaswani_transformer.loading import config_problem
+from vaswani_transformer.locating import checkpoint_path
 from vaswani_transformer.system.files import atomic_folder
 
 from ..files.folders import check_new
@@ -83,10 +81,7 @@ def checkpoint_folder(checkpoint: str) -> Path:
         ConversionError: it does not exist.
     """
     try:
-        source = resolve(str(checkpoint))
-        check_on_hub(source)
-        name, revision = split_revision(source)
-        return Path(name) if Path(name).is_dir() else Path(snapshot_download(name, revision=revision))
+        return Path(checkpoint_path(str(checkpoint), needs_target=False))
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
         raise ConversionError(one_line(error)) from error
 

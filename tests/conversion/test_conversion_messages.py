@@ -25,7 +25,7 @@ ERRORS = [
     ("to-onnx nope out", "error: Checkpoint not found: 'nope'."),
     ("to-marian mini-en-de out", "MarianMTModel cannot represent this model:"),
     ("publish full name", "error: Invalid repository name: 'name'. It must be user/name, for example"),
-    ("publish nope ada/x", "No folder or included checkpoint called 'nope'."),
+    ("publish nope ada/x", "error: Checkpoint not found: 'nope'."),
     (
         "publish empty ada/x",
         "empty cannot be published: - config.json is missing - generation_config.json",

@@ -10,13 +10,13 @@ ROOM = Path(__file__).parents[2] / "conversion"
 # Lowest first; conversion/__init__.py describes each level.
 FLOORS = [
     "options",
-    "messages mapping positions",
+    "messages mapping positions recognise",
     "files",
     "segmentation",
     "parity",
     "converted",
     "hub",
-    "toolkits",
+    "importing toolkits",
     "runtimes",
 ]
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}

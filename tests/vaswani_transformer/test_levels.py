@@ -13,8 +13,12 @@ from vaswani_transformer import model, remote_code
 PACKAGE = Path(__file__).parents[2] / "vaswani_transformer"
 # From the ground up: folders, and modules of the library's root.
 LEVELS = [
-    "_version cards catalogue model system",
-    "documents hub inspection learn_bpe loading remote_code",
+    "_version cards languages model system",
+    "catalogue",
+    "cache documents hub inspection learn_bpe remote_code",
+    "targets",
+    "locating",
+    "loading",
     "registration serving",
     "explorer",
     "commands",

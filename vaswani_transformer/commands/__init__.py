@@ -9,7 +9,7 @@ import typer
 
 from .._version import __version__
 from ..system.command_line import make_app
-from . import attention, checkpoints, corpus, explore, info, programs, serve, translate
+from . import attention, cache, checkpoints, corpus, explore, info, programs, serve, translate
 
 
 app = make_app(name="vaswani", cls=programs.Verbs, no_args_is_help=True)
@@ -33,6 +33,7 @@ def vaswani(
 app.command()(translate.translate)
 app.command()(corpus.corpus)
 app.command()(checkpoints.checkpoints)
+app.command()(cache.cache)
 app.command()(info.info)
 app.command()(serve.serve)
 app.command()(explore.explore)

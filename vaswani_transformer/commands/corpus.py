@@ -110,14 +110,10 @@ def checkpoint_version(source: str) -> str:
         OSError: a file cannot be read, or the Hub does not have the checkpoint.
     """
     if not Path(source).is_dir():
-        from huggingface_hub import hf_hub_download
-
-        from ..hub import check_on_hub
+        from ..hub import download_config
 
         name, revision = catalogue.split_revision(source)
-        check_on_hub(source)
-        config = hf_hub_download(name, "config.json", revision=revision)
-        return f"{name}@{Path(config).parent.name}"
+        return f"{name}@{download_config(name, revision).parent.name}"
     files = sorted(path for path in Path(source).iterdir() if path.is_file() and path.suffix in MODEL_FILES)
     digests = "".join(f"{path.name} {digest(path)}\n" for path in files)
     return f"{Path(source).name} {hashlib.sha256(digests.encode()).hexdigest()[:16]}"

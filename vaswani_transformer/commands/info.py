@@ -36,9 +36,11 @@ def info(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Name of an included checkpoint, a folder, or a Hub id.")],
 ):
     """Show a model's configuration and parameters without loading its weights."""
+    from ..locating import locate
+
     with errors_as_messages():
         try:
-            source = catalogue.resolve(path)
+            source = locate(path, needs_target=False)
         except ValueError as error:
             raise Failure(str(error)) from error
         try:
@@ -48,7 +50,7 @@ def info(
         except Exception as error:
             reason = " ".join(str(error).strip().partition("\n\n")[0].split()) or type(error).__name__
             raise Failure(f"Cannot read {path}: {reason}") from error
-    title = Text(source, style="bold")
+    title = Text(catalogue.display_name(source), style="bold")
     console.out.print(title, "", configuration_table(config), "", parameter_table(shapes), "", sep="\n")
     console.out.print(f"{sum(map(math.prod, shapes.values())):,} parameters{remark}")
 
@@ -83,19 +85,15 @@ def read_config(file: Path) -> dict:
 
 def read_hub(source: str) -> tuple[dict, Shapes, str]:
     """Like `read_folder` for a model on the Hub; downloads only the headers of the weights."""
-    from huggingface_hub import get_safetensors_metadata, hf_hub_download
+    from huggingface_hub import get_safetensors_metadata
 
-    from ..hub import check_on_hub
+    from ..hub import download_config
 
-    try:
-        check_on_hub(source)
-    except ValueError as error:
-        raise Failure(str(error)) from error
     repo_id, revision = catalogue.split_revision(source)
-    file = hf_hub_download(repo_id, "config.json", revision=revision)
-    if Path(file).with_name("model.safetensors").is_file():  # already downloaded: no network is needed
-        return read_folder(str(Path(file).parent))
-    config = read_config(Path(file))
+    file = download_config(repo_id, revision)
+    if file.with_name("model.safetensors").is_file():  # already downloaded: no network is needed
+        return read_folder(str(file.parent))
+    config = read_config(file)
     files = get_safetensors_metadata(repo_id, revision=revision).files_metadata.values()
     tensors = {name: tensor for file in files for name, tensor in file.tensors.items()}
     dtypes = sorted({tensor.dtype for tensor in tensors.values()})

@@ -5,21 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from .. import catalogue
+from ..languages import same_language
 from ..system.console import Failure, err
 from .options import ModelChoice
 
 
 def choose(choice: ModelChoice) -> str:
-    """Returns the folder or the Hub id of the chosen checkpoint.
+    """Returns the folder or the Hub id of the chosen checkpoint, converted if another toolkit wrote it.
 
     Raises:
         Failure: there is none; the message lists the alternatives.
     """
+    from ..locating import locate, locate_by_languages
+
     try:
         if choice.checkpoint is None:
-            source = catalogue.for_languages(choice.source_language, choice.to)
+            source = locate_by_languages(choice.source_language, choice.to, choice.download)
         else:
-            source = catalogue.resolve(choice.checkpoint)
+            source = locate(choice.checkpoint, choice.to)
         about = catalogue.read_about(Path(source))
     except ValueError as error:
         raise Failure(str(error)) from error
@@ -30,7 +33,7 @@ def choose(choice: ModelChoice) -> str:
 
 
 def check_language(option: str, requested: str | None, language: str, fact: str):
-    if requested and requested.lower() != language:
+    if requested and language and not same_language(requested, language):
         raise Failure(f"{fact} {language!r}, not {requested!r}. Leave out {option}, or choose another --checkpoint.")
 
 
@@ -56,7 +59,6 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
     from transformers.utils import logging
 
     from .. import TranslationPipeline, load
-    from ..hub import check_on_hub
     from ..loading import check_device
     from ..system.memory import keep_freed_memory
 
@@ -71,7 +73,6 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
             check_device(device)
         if dtype == "int8":
             device = check_int8_device(device)
-        check_on_hub(source)
         model, tokenizer = load(source, dtype=dtype)
         pipeline = TranslationPipeline(model=model, tokenizer=tokenizer, device=device)
     except (RuntimeError, ValueError) as error:  # RuntimeError: the device is out of memory
@@ -83,10 +84,5 @@ def load_pipeline(source: str, device: str | None, dtype: str, threads: int | No
 
 def load_with_status(source: str, *arguments: Any) -> Any:
     """Loads a pipeline like `load_pipeline`, with a line on the terminal while it loads."""
-    with err.status(f"Loading {display_name(source)}") if err.is_terminal else nullcontext():
+    with err.status(f"Loading {catalogue.display_name(source)}") if err.is_terminal else nullcontext():
         return load_pipeline(source, *arguments)
-
-
-def display_name(source: str) -> str:
-    about = catalogue.read_about(Path(source))
-    return about.name if about else source

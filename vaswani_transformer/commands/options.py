@@ -243,8 +243,9 @@ Checkpoint = Annotated[
         "--checkpoint",
         metavar="MODEL",
         rich_help_panel=MODEL,
-        help="A name listed by `vaswani checkpoints`, a folder, or a Hub id: owner/name, or owner/name@REVISION for "
-        "a branch, a tag or a commit.",
+        help="A name listed by `vaswani checkpoints`; a Hub id: owner/name, or owner/name@REVISION; a folder; or a "
+        "folder or archive of another toolkit. Models of OPUS-MT, FSMT and other toolkits are converted on their first "
+        "use.",
     ),
 ]
 Device = Annotated[
@@ -321,10 +322,19 @@ class ModelChoice:
             metavar="LANGUAGE",
             rich_help_panel=MODEL,
             show_default=False,
-            help=f"Target language: selects an included checkpoint. [dim]\\[default: {DEFAULT_LANGUAGE}][/]",
+            help="Target language: selects an included or cached checkpoint, or one of a model's languages. "
+            f"[dim]\\[default: {DEFAULT_LANGUAGE}][/]",
         ),
     ] = None
     checkpoint: Checkpoint = None
+    download: Annotated[
+        bool,
+        typer.Option(
+            "--download",
+            rich_help_panel=MODEL,
+            help="If neither the package nor the cache has a checkpoint for --from and --to, download OPUS-MT's.",
+        ),
+    ] = False
 
 
 # Search --------------------------------------------------------------------------------------------------------------

@@ -1,14 +1,6 @@
-"""The verbs whose code is in the folders `training` and `conversion`, such as train and convert.
+"""The verbs whose code is in the folders `training` and `conversion`, such as train and convert."""
 
-An installed wheel holds the folders inside the package, as `vaswani_transformer.training` and
-`vaswani_transformer.conversion`; in a clone they are beside it.
-"""
-
-import sys
 from functools import partial
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
 
 import typer
 from typer.core import TyperGroup
@@ -16,9 +8,9 @@ from typer.core import TyperGroup
 from ..system.command_line import add_lazy_command
 from ..system.console import Failure, exit_with_error
 from ..system.extras import missing_package
+from ..system.programs import PACKAGE, find
 
 
-PACKAGE = Path(__file__).parents[1]
 # The module of each verb, which holds an `app`, and the verb's line in `vaswani --help`.
 PROGRAMS = {
     "train": ("training.train", "Train a model from scratch with a recipe, or resume an interrupted run."),
@@ -66,20 +58,3 @@ def load_app(module: str) -> typer.Typer:
         return find(module).app
     except Failure as error:
         exit_with_error(error)
-
-
-def find(module: str) -> ModuleType:
-    """Imports a module from inside the package, as in a wheel, or from beside it, as in a clone.
-
-    Raises:
-        Failure: its folder is in neither place.
-    """
-    folder = module.partition(".")[0]
-    if (PACKAGE / folder).is_dir():
-        return import_module(f"{PACKAGE.name}.{module}")
-    clone = PACKAGE.parent
-    if not (clone / folder / "__init__.py").is_file():
-        raise Failure(f"The folder {folder} is missing from this installation. Reinstall vaswani-transformer.")
-    if str(clone) not in sys.path:
-        sys.path.insert(0, str(clone))
-    return import_module(module)

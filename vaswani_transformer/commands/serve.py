@@ -1,7 +1,6 @@
 """`vaswani serve`: translations for other programs, and a page to type into."""
 
 import os
-import re
 from typing import Annotated, Any
 
 import typer
@@ -213,12 +212,13 @@ def resolve(names: list[str] | None) -> list[Source]:
     Raises:
         Failure: a checkpoint does not exist.
     """
+    from ..locating import locate, split_languages
+
     sources = []
     for name in names or [about.name for about in catalogue.included() if not about.domain]:
-        languages = re.match(r"([a-z]{2,3})-([a-z]{2,3})=", name)
-        source, target = languages.groups() if languages else (None, None)
+        source, target, _ = split_languages(name)
         try:
-            sources.append((catalogue.resolve(name[languages.end() :] if languages else name), source, target))
+            sources.append((locate(name), source, target))
         except ValueError as error:
             raise Failure(str(error)) from error
     return sources

@@ -213,7 +213,7 @@ class LineTranslator:
                 "A process was killed before its work was done. If memory is short, use fewer --processes."
             ) from error
         except ValueError as error:
-            raise Failure(f"{models.display_name(self.model[0])} cannot translate: {error}") from error
+            raise Failure(f"{catalogue.display_name(self.model[0])} cannot translate: {error}") from error
 
     def warn(self, line: int, warnings: Sequence[str]):
         if warnings:
@@ -256,7 +256,7 @@ class LengthLimit:
     def __init__(self, source: str, pipeline: Any, warn: Callable[[int, Sequence[str]], object]):
         self.tokenizer, self.warn = pipeline.tokenizer, warn
         about = catalogue.read_about(Path(source))
-        self.name = models.display_name(source)
+        self.name = catalogue.display_name(source)
         self.trained_length = about.max_length if about and about.max_length else self.tokenizer.model_max_length
         self.max_length, self.reason = MAX_UNSPLIT_LINE, f"the limit is {MAX_UNSPLIT_LINE:,} tokens"
         positions = getattr(pipeline.model.config, "longest_sequence", None)

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from .. import catalogue
+from ..locating import locate
 from ..registration import load
 
 
@@ -59,7 +60,7 @@ class CheckpointCache:
 
     def __init__(self, *checkpoints: str):
         included = {about.name: str(about.path) for about in catalogue.included()}
-        sources = [catalogue.resolve(checkpoint) for checkpoint in checkpoints] or [catalogue.for_languages()]
+        sources = [locate(checkpoint) for checkpoint in checkpoints] or [catalogue.for_languages()]
         self.chosen = {checkpoint_name(source): source for source in sources}
         if len(self.chosen) < len(sources):
             raise ValueError("Two of the checkpoints have the same name. Rename the folder of one of them.")

@@ -317,7 +317,7 @@ def test_a_repository_is_named_by_its_id(repository, converted, tmp_path, monkey
         hub.repos["Helsinki-NLP/opus-mt-en-de"] = repo = {"private": False, "refs": {}, "commits": {}}
         hub.commit(repo, "main", {**files, "tf_model.h5": b"of another framework"}, None)
         download = functools.partial(snapshot_download, endpoint=hub.url, cache_dir=tmp_path, token=False)
-        monkeypatch.setattr(hf_folder, "snapshot_download", download)
+        monkeypatch.setattr("huggingface_hub.snapshot_download", download)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         downloaded = from_hf_marian.convert(Path("Helsinki-NLP/opus-mt-en-de"))
         assert not hub.asked(".*tf_model") and downloaded.facts["repository"] == "Helsinki-NLP/opus-mt-en-de"

@@ -139,7 +139,8 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
     models = {("some/model", None): repository, ("some/model", "v1"): repository}
     monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", lambda name, revision: models[name, revision])
     monkeypatch.setattr(
-        huggingface_hub, "hf_hub_download", lambda name, file, revision: models[name, revision] and folder / file
+        "vaswani_transformer.hub.hf_hub_download",
+        lambda name, file, revision: models[name, revision] and folder / file,
     )
     monkeypatch.setattr("vaswani_transformer.hub.check_on_hub", lambda source: None)
     here = vaswani("info", str(folder)).stdout
@@ -147,7 +148,7 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
         assert vaswani("info", name).stdout.splitlines()[1:-1] == here.splitlines()[1:-1]
     result = vaswani("info", "some/other")
     assert result.exit_code == 1
-    assert "Cannot read some/other" in result.stderr
+    assert "Cannot download config.json of some/other" in result.stderr
 
 
 def test_info_of_what_is_not_there(vaswani):

@@ -35,7 +35,7 @@ def run(*arguments) -> str:
         (["--checkpoint", "./absent"], "Folder not found: ./absent."),
         (["--checkpoint", "a/b/c"], "Folder not found: a/b/c."),
         (["--checkpoint", "pyproject.toml"], "pyproject.toml is a file. Give the folder that contains the model."),
-        (["--checkpoint", "tests"], "No model in tests: config.json is missing."),
+        (["--checkpoint", "tests"], "No model in tests: config.json is missing, and it does not have the files of a"),
         (["--checkpoint", "tiny-en-de@main"], "tiny-en-de is included in this package and has no revisions."),
         (["--checkpoint", "tyni-en-de"], "not found: 'tyni-en-de'. Did you mean 'tiny-en-de'? Included: tiny-en-de."),
         (["--checkpoint", "other"], "not found: 'other'. Included: tiny-en-de. To use another model, give"),

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from vaswani_transformer import commands
 from vaswani_transformer.commands import programs
 from vaswani_transformer.system import extras
+from vaswani_transformer.system import programs as system_programs
 from vaswani_transformer.system.command_line import make_app
 
 
@@ -81,7 +82,7 @@ def test_a_missing_module_of_this_project_is_not_explained_away(monkeypatch):
 
 
 def test_an_installation_without_the_folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(programs, "PACKAGE", tmp_path / "vaswani_transformer")
+    monkeypatch.setattr(system_programs, "PACKAGE", tmp_path / "vaswani_transformer")
     result = CliRunner().invoke(commands.app, ["train"])
     assert result.exit_code == 1
     assert "The folder training is missing from this installation" in result.stderr
@@ -90,7 +91,7 @@ def test_an_installation_without_the_folder(monkeypatch, tmp_path):
 def test_a_folder_inside_the_package_goes_before_one_beside_it(monkeypatch):
     """As in a wheel: there the name of a folder must not lead to another package's module."""
     imported = []
-    monkeypatch.setattr(programs, "import_module", imported.append)
+    monkeypatch.setattr(system_programs, "import_module", imported.append)
     programs.find("training.train")
     monkeypatch.setattr(type(programs.PACKAGE), "is_dir", lambda path: True)
     programs.find("training.train")

@@ -30,8 +30,9 @@ def test_checkpoints_of_unknown_or_the_same_languages_are_refused(loaded):
         serve.load_pipelines([("a", None, None), ("b", "en", "de")], ())
 
 
-def test_names_are_resolved_with_their_languages(tmp_path):
+def test_names_are_resolved_with_their_languages(monkeypatch, tmp_path):
     (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr("vaswani_transformer.locating.locate_on_hub", lambda source: source)
     assert serve.resolve([f"en-de={tmp_path}", "owner/name"]) == [
         (str(tmp_path), "en", "de"),
         ("owner/name", None, None),
