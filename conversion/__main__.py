@@ -192,6 +192,8 @@ def convert(
     if not checks:
         print("Not compared with the original: pass --reference, or install the toolkit. The card will say so.")
     write(converted, model, checks, out)
+    if "word_alignments" in converted.facts:
+        print(f"Word alignments: {converted.facts['word_alignments']}")
     print(f"{out} is ready.")
 
 

@@ -1,4 +1,4 @@
-"""The verbs whose code is in the folders `training` and `conversion`: train, finetune, evaluate, convert and publish.
+"""The verbs whose code is in the folders `training` and `conversion`: train, finetune, evaluate, calibrate, ...
 
 An installed wheel holds the folders inside the package, as `vaswani_transformer.training` and
 `vaswani_transformer.conversion`; in a clone they are beside it.
@@ -24,6 +24,7 @@ PROGRAMS = {
     "train": ("training.train", "Train a model from scratch with a recipe, or resume an interrupted run."),
     "finetune": ("training.finetune", "Fine-tune a checkpoint on your own translations."),
     "evaluate": ("training.evaluate", "Score a model on test sets: sacreBLEU, chrF and the paper's BLEU."),
+    "calibrate": ("training.calibrate", "Fit a checkpoint's confidence to your own translations."),
     "convert": ("conversion.__main__", "Convert a checkpoint from another toolkit, or export one to another runtime."),
     "publish": ("conversion.hub.publish", "Publish a checkpoint on the Hugging Face Hub."),
 }
@@ -32,6 +33,7 @@ EXTRAS = {
     "train": "train",
     "finetune": "train",
     "evaluate": "train",
+    "calibrate": "train",
     "convert": "convert",
     "publish": "convert",
     "corpus": "ray",
