@@ -70,6 +70,8 @@ def import_checkpoint(
         )
         raise ConversionError(f"{error} {converted.hint}".strip())
     write(converted, model, checks, out, name)
+    if "word_alignments" in converted.facts:
+        report(f"Word alignments: {converted.facts['word_alignments']}")
     return Imported(converted, model.num_parameters(), checks)
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaswani_transformer.catalogue import display_name
 from vaswani_transformer.locating import checkpoint_path
@@ -33,6 +33,7 @@ from .variations import Pair
 
 if TYPE_CHECKING:  # importing torch and transformers takes seconds, so it waits until the command line is parsed
     import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from vaswani_transformer.model.confidence_vaswani import Calibration, Features
 
@@ -135,52 +136,71 @@ def plot(results: list[dict], path: Path):
     pyplot.close(figure)
 
 
+class Row(NamedTuple):
+    """A translated pair: what the model says of its words, and which of them the reference has."""
+
+    translation: str
+    features: Features
+    right: list[bool]
+    reference: str
+
+
 def measure(folder: str, sets: dict[str, list[Pair]], beams: int | None) -> tuple[Calibration, list[dict]]:
     """Fit the calibration to every other pair, and measure it on the rest of each set."""
+    model, tokenizer = load(folder, "cpu")
+    rows_by_set = {name: translate_pairs(model, tokenizer, pairs, beams) for name, pairs in sets.items()}
+    calibration = fit([row for rows in rows_by_set.values() for row in rows[1::2]])
+    return calibration, [{"set": name} | measure_rows(calibration, rows[::2]) for name, rows in rows_by_set.items()]
+
+
+def translate_pairs(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[Pair], beams: int | None = None
+) -> list[Row]:
+    """Translate the sources, and compare the words of the translations with the references."""
+    from vaswani_transformer import translate_texts
+    from vaswani_transformer.model.confidence_vaswani import word_features
+
+    settings = {} if beams is None else {"num_beams": beams}
+    translations = translate_texts(model.eval(), tokenizer, [source for source, _ in pairs], **settings)
+    features = word_features(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
+    return [
+        Row(translation, sentence, is_right(translation, reference), reference)
+        for translation, sentence, (_, reference) in zip(translations, features, pairs, strict=True)
+    ]
+
+
+def fit(rows: Sequence[Row]) -> Calibration:
+    """Fit the calibration to the words of some pairs."""
+    return calibrate([row.features for row in rows], [row.right for row in rows])
+
+
+def measure_rows(calibration: Calibration, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how well a calibration tells the words of some pairs that are right, and orders their translations."""
     from sacrebleu.metrics import CHRF
 
-    from vaswani_transformer import translate_texts
-    from vaswani_transformer.model.confidence_vaswani import mean_confidence, word_features
+    from vaswani_transformer.model.confidence_vaswani import mean_confidence
 
-    model, tokenizer = load(folder, "cpu")
-    model.eval()
-    settings = {} if beams is None else {"num_beams": beams}
-    rows_by_set = {}
-    for name, pairs in sets.items():
-        translations = translate_texts(model, tokenizer, [source for source, _ in pairs], **settings)
-        features = word_features(model, tokenizer, [(s, t) for (s, _), t in zip(pairs, translations, strict=True)])
-        right = [is_right(t, reference) for t, (_, reference) in zip(translations, pairs, strict=True)]
-        rows_by_set[name] = list(zip(translations, features, right, pairs, strict=True))
-    fitted = [row for rows in rows_by_set.values() for row in rows[1::2]]
-    calibration = calibrate([features for _, features, _, _ in fitted], [right for _, _, right, _ in fitted])
-    results = []
-    for name, rows in rows_by_set.items():
-        word_confidences, word_marks, sentence_confidences, quality = [], [], [], []
-        for translation, features, right, (_, reference) in rows[::2]:
-            confidence = calibration.probabilities(features).tolist()
-            word_confidences += confidence
-            word_marks += right
-            sentence_confidences.append(mean_confidence(list(zip(features.spans, confidence, strict=True))))
-            quality.append(CHRF().sentence_score(translation, [reference]).score)
-        error, bins = reliability(word_confidences, word_marks)
-        results.append(
-            {
-                "set": name,
-                "sentences": len(quality),
-                "words": len(word_confidences),
-                "expected calibration error": error,
-                **correlations(sentence_confidences, quality),
-                "bins": bins,
-            }
-        )
-    return calibration, results
+    word_confidences, sentence_confidences = [], []
+    for row in rows:
+        confidence = calibration.probabilities(row.features).tolist()
+        word_confidences += confidence
+        sentence_confidences.append(mean_confidence(list(zip(row.features.spans, confidence, strict=True))))
+    quality = [CHRF().sentence_score(row.translation, [row.reference]).score for row in rows]
+    error, bins = reliability(word_confidences, [mark for row in rows for mark in row.right])
+    return {
+        "sentences": len(rows),
+        "words": len(word_confidences),
+        "expected calibration error": error,
+        **correlations(sentence_confidences, quality),
+        "bins": bins,
+    }
 
 
-def store(folder: Path, calibration: Calibration):
-    """Write the calibration into generation_config.json, and leave its other settings as they are."""
+def store(folder: Path, **entries: NamedTuple):
+    """Write entries such as `confidence` into generation_config.json, and leave its other settings as they are."""
     file = folder / "generation_config.json"
-    settings = json.loads(file.read_text(encoding="utf-8"))
-    settings["confidence"] = calibration._asdict()
+    settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    settings |= {name: entry._asdict() for name, entry in entries.items()}
     with atomic_file(file) as partial:
         partial.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -226,6 +246,6 @@ def run(options: argparse.Namespace):
         partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     plot(results, options.output / "confidence.svg")
     if options.write:
-        store(Path(folder), calibration)
+        store(Path(folder), confidence=calibration)
     for result in results:
         print(json.dumps({name: value for name, value in result.items() if name != "bins"}))

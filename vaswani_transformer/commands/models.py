@@ -1,12 +1,13 @@
 """Which checkpoint a command uses, and its pipeline."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from .. import catalogue
 from ..languages import same_language
-from ..system.console import Failure, err
+from ..system.console import Failure, err, print_message
 from .options import ModelChoice
 
 
@@ -86,3 +87,16 @@ def load_with_status(source: str, *arguments: Any) -> Any:
     """Loads a pipeline like `load_pipeline`, with a line on the terminal while it loads."""
     with err.status(f"Loading {catalogue.display_name(source)}") if err.is_terminal else nullcontext():
         return load_pipeline(source, *arguments)
+
+
+def note_default_calibration(source: str, pipeline: Any, settings: Mapping[str, Any]):
+    """Prints a note if the settings ask for confidence and the checkpoint has no calibration of its own."""
+    wanted = settings.get("return_confidence") or {"min_confidence", "min_word_confidence"} & settings.keys()
+    if wanted and not pipeline.is_calibrated:
+        name = catalogue.display_name(source)
+        print_message(
+            f"{name} has no calibration of its own; its confidence uses the default one, which is the mean of the "
+            f"included checkpoints'. `vaswani calibrate {name} FILE` fits it to your translations.",
+            "bold",
+            "note",
+        )

@@ -90,10 +90,12 @@ def translate(
         model = source, device, dtype, threads
         if document and output:
             pipeline = models.load_with_status(*model)
+            models.note_default_calibration(source, pipeline, results.warnings)
             documents.translate(document, output, parts, pipeline, settings | results.warnings, choice, terms)
             return
         lines, total = open_lines(text, input)
         pipeline = models.load_with_status(*model)
+        models.note_default_calibration(source, pipeline, results.settings())
         beams = search.beams or pipeline.model.generation_config.num_beams or 1
         if isinstance(beams, int):  # `generate` reports any other value from generation_config.json
             check_n_best(results.n_best, beams)

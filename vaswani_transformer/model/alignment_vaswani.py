@@ -2,7 +2,8 @@
 
 Every checkpoint has its own such head. `alignment_head` in generation_config.json names its layer and its number, both
 counted from 0, and when it attends to the source word: at the step that produces the translation ("produced"), or one
-step later, when the decoder reads it ("read"). The project's experiment `alignment` finds this head.
+step later, when the decoder reads it ("read"). `inspection/alignment_head.py` chooses this head when a checkpoint is
+converted. For the included checkpoints, the project's experiment `alignment` has chosen it.
 
 Shapes: B pairs, S source tokens, T target tokens.
 """
@@ -39,9 +40,9 @@ class AlignmentHead(NamedTuple):
         entry = getattr(model.generation_config, "alignment_head", None)
         if entry is None:
             raise ValueError(
-                "This checkpoint does not name a head that aligns words, so it has no word alignments. Use one of the "
-                "included checkpoints, or set `model.generation_config.alignment_head`, such as to "
-                '{"layer": 0, "head": 1, "when": "read"}.'
+                "This checkpoint does not name a head that aligns words, so it has no word alignments. `vaswani "
+                "calibrate CHECKPOINT FILE` looks for one in your own translations. In Python, set "
+                '`model.generation_config.alignment_head`, such as to {"layer": 0, "head": 1, "when": "read"}.'
             )
         config = model.config
         try:
@@ -88,14 +89,17 @@ def align(
 
 def strongest_links(batch: PairBatch, row: int, weights: torch.Tensor) -> list[Link]:
     """Link each target word of a pair to the source word with the largest weight, of weights [T, S]."""
+    weights = word_weights(batch, row, weights)
+    return [(i, j) for j, i in enumerate(weights.argmax(dim=-1).tolist())] if weights.numel() else []
+
+
+def word_weights(batch: PairBatch, row: int, weights: torch.Tensor) -> torch.Tensor:
+    """Sum up the weights [..., T, S] of a pair by words: [..., target words, source words]."""
     source, target = batch.pairs[row]
     source_mask = word_mask(batch.source_offsets[row], words(source))  # [source words, its tokens]
     target_mask = word_mask(batch.target_offsets[row], words(target))
-    if not len(source_mask) or not len(target_mask):
-        return []
-    weights = weights[: target_mask.shape[1], : source_mask.shape[1]]  # without padding
-    strongest = (target_mask @ weights @ source_mask.T).argmax(dim=-1)
-    return [(i, j) for j, i in enumerate(strongest.tolist())]
+    weights = weights[..., : target_mask.shape[1], : source_mask.shape[1]]  # without padding
+    return target_mask @ weights @ source_mask.T
 
 
 @torch.no_grad()

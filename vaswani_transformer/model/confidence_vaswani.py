@@ -1,9 +1,9 @@
 """Confidence: how likely each word of a translation is to be right.
 
 The model's own probability of a word tells which of two words is the safer one, but not how safe it is. It is therefore
-calibrated on texts with known translations, by `python -m training.release confidence`; the result is `confidence` in
+calibrated on texts with known translations, by `vaswani calibrate`; the result is `confidence` in
 generation_config.json. In that measurement a word counts as right if the reference has it as well. A good paraphrase
-counts as wrong, so confidences are estimates.
+counts as wrong, so confidences are estimates. A checkpoint without a calibration of its own gets `DEFAULT_CALIBRATION`.
 
 Shapes: B pairs, T target tokens.
 """
@@ -43,24 +43,35 @@ class Calibration(NamedTuple):
 
     @classmethod
     def from_model(cls, model: PreTrainedModel) -> "Calibration":
-        """Return the calibration in the checkpoint's generation_config.json.
+        """Return the calibration in the checkpoint's generation_config.json, or without one the default.
 
         Raises:
-            ValueError: it has none, or an invalid one.
+            ValueError: it is invalid.
         """
-        entry = getattr(model.generation_config, "confidence", None)
+        if not is_calibrated(model):
+            return DEFAULT_CALIBRATION
+        entry = model.generation_config.confidence
         try:
             return cls(**{name: float(value) for name, value in entry.items()})
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
-                "The confidence of this checkpoint is not calibrated, so words have no probabilities. Use one of the "
-                'included checkpoints, or calibrate this one: see "Release a checkpoint" in the training guide.'
+                f"Invalid `confidence` in generation_config.json: {entry!r}. It needs the numbers "
+                f"{', '.join(cls._fields)}. `vaswani calibrate CHECKPOINT FILE` fits them to your translations."
             ) from error
 
     def probabilities(self, features: Features) -> torch.Tensor:
         """Return how likely each word is right, from 0 to 1: [words]."""
         logits = self.word * log_odds(features.log_probs) + self.sentence * features.mean_log_prob + self.bias
         return torch.sigmoid(logits)
+
+
+# The mean of the included checkpoints' own calibrations (model_cards/*/confidence.json).
+DEFAULT_CALIBRATION = Calibration(word=0.5821, sentence=0.9097, bias=0.5285)
+
+
+def is_calibrated(model: PreTrainedModel) -> bool:
+    """Return whether the checkpoint has a calibration of its own."""
+    return getattr(model.generation_config, "confidence", None) is not None
 
 
 def log_odds(log_probs: torch.Tensor) -> torch.Tensor:
@@ -81,10 +92,10 @@ def confidences(
         model: The model.
         tokenizer: Its tokenizer, a fast one.
         pairs: Sources and their translations.
-        calibration: By default that of the checkpoint.
+        calibration: By default that of the checkpoint, or `DEFAULT_CALIBRATION`.
 
     Raises:
-        ValueError: the checkpoint has no calibration, or the tokenizer is a slow one.
+        ValueError: the checkpoint's calibration is invalid, or the tokenizer is a slow one.
     """
     calibration = calibration or Calibration.from_model(model)
     return [

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import Dataset
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from .confidence_vaswani import Calibration, confidences, least_certain_word, mean_confidence
+from .confidence_vaswani import Calibration, confidences, is_calibrated, least_certain_word, mean_confidence
 from .forced_vaswani import mean_log_probs_outside
 from .generation_vaswani import VaswaniGenerationMixin
 from .glossary_vaswani import Glossary
@@ -128,8 +128,8 @@ class TranslationPipeline(SentencePipeline):
             (`alignment_head` in generation_config.json).
         return_confidence (`bool`, defaults to `False`):
             Adds "word_confidences": for each word of the translation its span (begin, end) in characters and how likely
-            it is right, from 0 to 1; "confidence", their mean; and "lowest_word_confidence". The checkpoint must have a
-            calibration (`confidence` in generation_config.json).
+            it is right, from 0 to 1; "confidence", their mean; and "lowest_word_confidence". Without a calibration of
+            the checkpoint (`confidence` in generation_config.json), the default one is used; see `is_calibrated`.
         min_confidence (`float`, *optional*):
             Adds the same, and warnings about sentences with less confidence than this, from 0 to 1.
         min_word_confidence (`float`, *optional*):
@@ -157,8 +157,8 @@ class TranslationPipeline(SentencePipeline):
 
     Raises:
         TypeError: a text is not a string.
-        ValueError: a text is not valid Unicode; `generate` refuses an argument; or you ask for alignments or
-            confidence or a shortlist, and the checkpoint has none or its tokenizer is a slow one.
+        ValueError: a text is not valid Unicode; `generate` refuses an argument; you ask for alignments or a shortlist,
+            and the checkpoint has none; or for alignments or confidence, and its tokenizer is a slow one.
     """
 
     def __init__(
@@ -215,6 +215,11 @@ class TranslationPipeline(SentencePipeline):
     def can_align(self) -> bool:
         """Whether the checkpoint names a head that aligns words, which `return_alignments` needs."""
         return getattr(self.model.generation_config, "alignment_head", None) is not None
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the checkpoint has a calibration of its own, so that confidence does not use the default one."""
+        return is_calibrated(self.model)
 
     # Texts -----------------------------------------------------------------------------------------------------------
 

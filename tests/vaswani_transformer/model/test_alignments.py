@@ -100,7 +100,7 @@ def test_the_default_head_is_the_checkpoints(pipeline):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (None, "has no word alignments. Use one of the included checkpoints"),
+        (None, "has no word alignments. `vaswani calibrate CHECKPOINT FILE` looks for one"),
         ({"layer": 99, "head": 0, "when": "read"}, "Invalid `alignment_head`.*'layer': 99.*2 layers of 2 heads"),
         ({"layer": 0, "head": 0, "when": "never"}, "Invalid `alignment_head`.*'never'"),
         ({"layer": 0}, "Invalid `alignment_head`"),

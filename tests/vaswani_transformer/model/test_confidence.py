@@ -1,6 +1,9 @@
 """Confidence in words and texts: its definition, and what the pipeline returns."""
 
+import json
 import math
+from pathlib import Path
+from statistics import mean
 
 import pytest
 import torch
@@ -8,6 +11,7 @@ from tiny_checkpoint import PAIRS, tiny_checkpoint
 
 from vaswani_transformer import TranslationPipeline, load
 from vaswani_transformer.model.confidence_vaswani import (
+    DEFAULT_CALIBRATION,
     Calibration,
     confidences,
     least_certain_word,
@@ -93,10 +97,28 @@ def test_punctuation_is_not_the_least_certain_word():
     assert least_certain_word(".", [((0, 1), 0.1)])[1] == 1.0
 
 
-@pytest.mark.parametrize("entry", [None, "high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
-def test_a_checkpoint_without_calibration_is_refused(translate, entry):
+@pytest.mark.parametrize("entry", ["high", {"word": 1.0}, {**CALIBRATION, "bias": "x"}])
+def test_an_invalid_calibration_is_refused(translate, entry):
     translate.model.generation_config.confidence = entry
-    with pytest.raises(ValueError, match="is not calibrated.*Release a checkpoint"):
+    with pytest.raises(ValueError, match="Invalid `confidence`.*numbers word, sentence, bias.*vaswani calibrate"):
         translate(SOURCES[0], return_confidence=True)
-    with pytest.raises(ValueError, match="is not calibrated"):
+    with pytest.raises(ValueError, match="Invalid `confidence`"):
         Calibration.from_model(translate.model)
+
+
+def test_a_checkpoint_without_calibration_gets_the_default(translate):
+    assert translate.is_calibrated
+    translate.model.generation_config.confidence = None
+    assert not translate.is_calibrated
+    [record] = translate(SOURCES[0], return_confidence=True)
+    pairs = [(SOURCES[0], record["translation_text"])]
+    [words] = confidences(translate.model, translate.tokenizer, pairs, DEFAULT_CALIBRATION)
+    assert record["word_confidences"] == words
+
+
+def test_the_default_is_the_mean_of_the_included_checkpoints():
+    cards = Path(__file__).parents[3].glob("model_cards/*/confidence.json")
+    calibrations = [json.loads(card.read_text(encoding="utf-8"))["calibration"] for card in cards]
+    assert len(calibrations) == 4
+    means = {name: mean(calibration[name] for calibration in calibrations) for name in Calibration._fields}
+    assert DEFAULT_CALIBRATION == pytest.approx(Calibration(**means), abs=1e-4)
