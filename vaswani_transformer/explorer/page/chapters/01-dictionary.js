@@ -2,7 +2,7 @@
 import { bars } from "../lib/charts.js";
 import { colour } from "../lib/colours.js";
 import { project } from "../lib/pca.js";
-import { attentionPicker, slider, tokenRow } from "../lib/controls.js";
+import { asSetting, attentionPicker, slider, tokenRow } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { softmax, Tensor, times } from "../lib/tensors.js";
@@ -114,6 +114,10 @@ function drawPlane(body, toy) {
   };
   paintField(field, values, toy.temperature);
   show();
+  asSetting(plane, "q", () => toy.query.map((x) => x.toFixed(2)).join(" "), (text) => {
+    toy.query = text.split(" ").map((x) => within(Number(x) || 0));
+    show();
+  });
 }
 
 function planeText({ query, temperature }, weights) {

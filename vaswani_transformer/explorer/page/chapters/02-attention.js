@@ -153,13 +153,13 @@ function drawScaling(body, state) {
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(attentionPicker(state), charts);
   lineChart(charts.children[0], { x: "d_k", y: "variance of the scores", logX: true, logY: true, series: [
-    { name: "q·k", colour: "key", points: products.map(([width, p]) => [width, variance(p.data)]) },
-    { name: "q·k / √d_k", colour: "query", points: products.map(([width, p]) => [width, variance(p.data) / width]) }],
-  marks: [{ x: d_k, y: variance(unscaled.data), colour: "key", text: `this head: ${number(variance(unscaled.data))}` },
-    { x: d_k, y: variance(scores.data), colour: "query", text: `scaled: ${number(variance(scores.data))}` }] });
+    { name: "q·k", colour: "b", points: products.map(([width, p]) => [width, variance(p.data)]) },
+    { name: "q·k / √d_k", colour: "a", points: products.map(([width, p]) => [width, variance(p.data) / width]) }],
+  marks: [{ x: d_k, y: variance(unscaled.data), colour: "b", text: `this head: ${number(variance(unscaled.data))}` },
+    { x: d_k, y: variance(scores.data), colour: "a", text: `scaled: ${number(variance(scores.data))}` }] });
   lineChart(charts.children[1], { x: "d_k", y: "largest weight", logX: true, domainY: [0, 1], series: [
-    { name: "without scaling", colour: "key", points: products.map(([width, p]) => [width, meanOfLargest(softmax(p))]) },
-    { name: "with scaling", colour: "query", points: products.map(([width, p]) => [width, meanOfLargest(scaledBy(p, width))]) }],
-  marks: [{ x: d_k, y: meanOfLargest(softmax(unscaled)), colour: "key", text: `this head: ${percent(meanOfLargest(softmax(unscaled)))}` },
-    { x: d_k, y: meanOfLargest(softmax(scores)), colour: "query", text: `scaled: ${percent(meanOfLargest(softmax(scores)))}` }] });
+    { name: "without scaling", colour: "b", points: products.map(([width, p]) => [width, meanOfLargest(softmax(p))]) },
+    { name: "with scaling", colour: "a", points: products.map(([width, p]) => [width, meanOfLargest(scaledBy(p, width))]) }],
+  marks: [{ x: d_k, y: meanOfLargest(softmax(unscaled)), colour: "b", text: `this head: ${percent(meanOfLargest(softmax(unscaled)))}` },
+    { x: d_k, y: meanOfLargest(softmax(scores)), colour: "a", text: `scaled: ${percent(meanOfLargest(softmax(scores)))}` }] });
 }

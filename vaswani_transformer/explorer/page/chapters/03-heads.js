@@ -1,7 +1,7 @@
 import { latestRequest } from "../lib/requests.js";
 import { bars } from "../lib/charts.js";
 import { headColour } from "../lib/colours.js";
-import { attentionPicker, button } from "../lib/controls.js";
+import { asSetting, attentionPicker, button } from "../lib/controls.js";
 import { count, el, number, percent, prose } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
@@ -95,6 +95,7 @@ function drawAll(body, state, settings, without, change) {
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
+  asSetting(grid, "off", () => settings.off.map((head) => head.join(".")).join(" "), (text) => change(text.split(" ").map(headOf).filter((head) => isHead(state, head))));
   const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour means a weight of ${number(largest)}.`);
   body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings, without, change));
 }
@@ -112,6 +113,9 @@ const plainRequest = ({ run: { request } }) => ({
   alpha: request.alpha,
 });
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
+const isHead = (state, [stack, kind, layer, head]) => ATTENTIONS.some((a) => a.stack === stack && a.kind === kind)
+  && layer < state.size(stack).layers && head < state.size(stack).heads;
+const headOf = (text) => text.split(".").map((part, i) => (i < 2 ? part : Number(part)));
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
 /** A button that shows a head's weights and chooses it, and the switch of the head. */

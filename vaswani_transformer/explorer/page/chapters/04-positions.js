@@ -137,7 +137,7 @@ function showSum(root, { embedding, position, sum }) {
   heatmap(box, stacked, { rows: names.map((text) => ({ text })), scale: "signed", label: "Embedding, position and their sum",
     read: (r, c, value) => `${names[r]}, component ${c}: ${number(value)}` });
   const lengths = [embedding, position, sum].map(norm);
-  const bar = (name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] });
+  const bar = (name, i) => ({ name, value: lengths[i], colour: ["soft", "position", "residual"][i] });
   bars(list, ["embedding", "position", "their sum"].map(bar), { label: "Lengths (norms)" });
   return angleText(embedding, position, lengths);
 }
@@ -264,8 +264,8 @@ function drawFit(body, state) {
   const points = (rows) => shifts.map((k) => [k, fitError(rows, k)]);
   const [learnedErrors, paperErrors] = [points(learned), points(computed)];
   lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...learnedErrors.map(([, error]) => error))],
-    series: [{ name: "this model's table", colour: "key", points: learnedErrors },
-      { name: "the paper's sinusoids", colour: "query", points: paperErrors }] });
+    series: [{ name: "this model's table", colour: "position", points: learnedErrors },
+      { name: "the paper's sinusoids", colour: "a", points: paperErrors }] });
   body.append(el("p", { id: "fit-result", "data-error": learnedErrors[0][1] },
     `At k = ${shifts[0]} the error of the fitted matrix is ${number(learnedErrors[0][1], 2)} for the learned table and `
     + `${number(paperErrors[0][1], 2)} for the sinusoids. 0 is a perfect shift; 1 is as bad as the mean of all positions.`));
@@ -306,7 +306,7 @@ function showSimilarity(root, maps, settings) {
   const curve = () => {
     chart.replaceChildren(el("h4", {}, `Position ${settings.row} compared with all positions`));
     const points = (map) => [...map.part(settings.row).data].map((x, q) => [q, x]);
-    const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: points(map) }));
+    const series = maps.map(([name, map], i) => ({ name, colour: ["position", "a"][i], points: points(map) }));
     lineChart(chart, { x: "position", y: settings.measure, height: 320, series, read: (x) => {
       const q = Math.max(0, Math.min(maps[0][1].shape[0] - 1, Math.round(x)));
       return `${settings.row} and ${q}: ${maps.map(([name, map]) => `${number(map.at(settings.row, q))} (${name})`).join(", ")}`;
@@ -357,7 +357,7 @@ function showBeyond(body, { trained_length: trained, points, problem }) {
   const limit = trained && trained <= length * 1.5 ? [line] : [];
   lineChart(body, { x: "tokens of the translation", y: "log-probability", height: 280, series: [
     { name: `each token of ${longest} copies`, colour: "line", points: single },
-    { name: "mean over a text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
+    { name: "mean over a text, by its length", colour: "a", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
   const [[, firstLength, first], [, , last]] = [means[0], means.at(-1)];
   body.append(el("p", { id: "beyond-result", "aria-live": "polite" },
     `A token has a mean log-probability of ${number(first)} if the text contains the sentence once (${firstLength} tokens), and of ${number(last)} `

@@ -57,7 +57,7 @@ function layerAndHead(state, view, onChange) {
 }
 
 /** The weights [T, S] of the chosen head, or their mean over all heads. */
-function weightsOf(tensors, kind, { layer, head }) {
+export function weightsOf(tensors, kind, { layer, head }) {
   const all = tensors.get(`decoder.layers.${layer}.${kind}.weights`);
   if (head !== "mean") return all.part(head);
   const [H, T, S] = all.shape;
@@ -216,7 +216,7 @@ function drawAlignment(place, state, view) {
 }
 
 /** The word with the largest distance from the diagonal of a word-by-word translation. */
-function farthestFromDiagonal(weights, outputs) {
+export function farthestFromDiagonal(weights, outputs) {
   const [T, S] = weights.shape;
   let best = { index: 0, distance: -1 };
   for (let t = 0; t < T; t++) {
@@ -327,7 +327,7 @@ function drawAlternatives(place, run, t) {
   if (!list.some(({ id }) => id === right.id)) list.push({ ...right, log_prob: run.log_probs[t] });
   bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob),
     text: chance(token.log_prob),
-    colour: token.id === right.id ? "value" : "query" })), { label: "alternatives", largest: 1 });
+    colour: token.id === right.id ? "c" : "a" })), { label: "alternatives", largest: 1 });
   const isFirst = run.alternatives[t][0].id === right.id;
   place.append(el("p", { class: "note" }, isFirst ? "The model wrote its first choice."
     : "The model did not write its first choice: beam search found a better sentence (chapter 9)."));

@@ -104,11 +104,11 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   plot.append(el("h4", {}, "Equation 3"));
   const peak = equation3(warmup, d_model, warmup);
   const element = lineChart(plot, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
-    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query",
+    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "a",
       points: points((step) => equation3(step, d_model, warmup), last) },
     { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup),
       last) }],
-  marks: [{ x: warmup, y: peak, colour: "query", text: number(peak) }] });
+  marks: [{ x: warmup, y: peak, colour: "a", text: number(peak) }] });
   element.id = "schedule-chart";
   sentence.dataset.peak = peak;
   sentence.textContent = `With d_model ${count(d_model)} and ${count(warmup)} warm-up steps, the learning rate has its maximum at step `
@@ -118,10 +118,10 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   place.append(el("h4", {}, `This checkpoint (${state.model.name})`));
   const rate = (step) => recipeRate(step, config.d_model, training);
   const chart = lineChart(place, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
-    { name: training.schedule, colour: "value", points: points(rate, training.max_steps) },
+    { name: training.schedule, colour: "c", points: points(rate, training.max_steps) },
     { name: "equation 3", colour: "soft", dashed: true, points: points((step) => equation3(step, config.d_model, training.warmup_steps),
       training.max_steps) }],
-  marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "value", text: number(rate(training.warmup_steps)) }] });
+  marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "c", text: number(rate(training.warmup_steps)) }] });
   chart.id = "recipe-chart";
   place.append(el("p", {}, recipeSentence(training)));
 }
@@ -215,10 +215,10 @@ function drawLosses(root, p, epsilon, target, V) {
   const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), ...near];
   const points = (q) => grid.map((p) => [p, lossAt(p, q, V)]).filter(([, loss]) => loss <= 3);
   const series = [{ name: "plain", colour: "soft", dashed: true, points: points(plain) },
-    { name: `ε = ${number(epsilon)}`, colour: "query", points: points(target) }];
-  const marks = [{ x: target.on, y: 0, colour: "query", text: `minimum: ${percent(target.on)}` }];
+    { name: `ε = ${number(epsilon)}`, colour: "a", points: points(target) }];
+  const marks = [{ x: target.on, y: 0, colour: "a", text: `minimum: ${percent(target.on)}` }];
   const modelLoss = lossAt(p, target, V);
-  if (modelLoss <= 3) marks.push({ x: p, y: modelLoss, colour: "key", text: `this model: ${percent(p)}` });
+  if (modelLoss <= 3) marks.push({ x: p, y: modelLoss, colour: "b", text: `this model: ${percent(p)}` });
   lineChart(root, { x: "probability of the correct token", y: "loss above its minimum", domainX: [0, 1], domainY: [0, 3], height: 270,
     series, marks });
 }
@@ -398,7 +398,7 @@ function drawCurve(body, { model }) {
   const points = (name) => curve.filter((point) => Number.isFinite(point[name])).map((point) => [point.step, point[name]]);
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(charts);
-  const losses = [["training", "train_loss", "query"], ["validation", "validation_loss", "key"]];
+  const losses = [["training", "train_loss", "a"], ["validation", "validation_loss", "b"]];
   charts.children[0].append(el("h4", {}, "Loss"));
   const element = lineChart(charts.children[0], { x: "step", y: "loss",
     series: losses.map(([name, field, colour]) => ({ name, colour, points: points(field) }))
@@ -408,8 +408,8 @@ function drawCurve(body, { model }) {
   if (scores.length) {
     const [step, best] = scores.reduce((a, b) => (b[1] > a[1] ? b : a));
     charts.children[1].append(el("h4", {}, "BLEU on the validation set"));
-    lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "value", points: scores }],
-      marks: [{ x: step, y: best, colour: "value", text: number(best) }] });
+    lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "c", points: scores }],
+      marks: [{ x: step, y: best, colour: "c", text: number(best) }] });
   } else charts.children[1].remove();
   body.append(el("p", { class: "note" },
     "The training loss is smoothed and computed with dropout. The validation loss is the plain mean of −log p without dropout. "
