@@ -14,7 +14,7 @@ const TEXT = String.raw`
   <em class="q">query</em>: if it equals a key, you get that key's value; otherwise you get nothing. Attention keeps the terms and
   softens the lookup. Queries and keys are vectors, and a measure of agreement, their dot product, replaces the test for equality. The
   answer is a blend of <em>all</em> values, each weighted by how well its key matches.</p>
-\[ o = \sum_i w_i\, v_i, \qquad w_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}} \]
+\[ o = \sum_i w_i\, \v{v_i}, \qquad w_i = \frac{e^{\q{q} \cdot \k{k_i}}}{\sum_j e^{\q{q} \cdot \k{k_j}}} \]
 <p>Here the vectors have two components, so they can be drawn, and a value is a colour. The background shows the answer to every query
   in the plane. Drag the ring, and watch it take the colour of its answer. Then set the temperature to 0: the blend disappears, the
   plane splits into regions with sharp borders, and attention is an ordinary lookup that returns a single value.</p>`;

@@ -8,10 +8,10 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(Q\). Tokens are found by
-  their <em class="k">keys</em>, the rows of \(K\), and contribute their <em class="v">values</em>, the rows of \(V\). In
+<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(\q{Q}\). Tokens are found by
+  their <em class="k">keys</em>, the rows of \(\k{K}\), and contribute their <em class="v">values</em>, the rows of \(\v{V}\). In
   self-attention all three are computed from the same vectors, with three learned matrices.</p>
-\[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
+\[\mathrm{Attention}(\q{Q}, \k{K}, \v{V}) = \mathrm{softmax}\!\left(\frac{\q{Q} \k{K}^{\top}}{\sqrt{d_k}}\right) \v{V} \qquad (1)\]
 <p>Read the formula from the inside: the dot product compares every query with every key, the products are scaled, a softmax makes each
   row sum to one, and the rows of \(V\) are mixed with these weights. Below are the actual matrices of one head. Choose another layer or
   head, remove the scaling, or change the temperature, and see how the mixture changes.</p>`;
@@ -69,9 +69,9 @@ const VECTORS = { scale: "signed", rowName: "token", columnName: "component", si
 function drawVectors(root, state, { query: selected }) {
   const { rows, columns } = state.tokens();
   const part = (name) => state.tensor(name).part(state.selection.head);
-  row(root, [["Q", part("query"), { ...VECTORS, rows, selected, label: "Queries" }],
-    ["K", part("key"), { ...VECTORS, rows: columns, label: "Keys" }],
-    ["V", part("value"), { ...VECTORS, rows: columns, label: "Values" }]]);
+  row(root, [["\\q{Q}", part("query"), { ...VECTORS, rows, selected, label: "Queries" }],
+    ["\\k{K}", part("key"), { ...VECTORS, rows: columns, label: "Keys" }],
+    ["\\v{V}", part("value"), { ...VECTORS, rows: columns, label: "Values" }]]);
 }
 
 function drawProducts(root, state, settings, choose) {
@@ -79,9 +79,9 @@ function drawProducts(root, state, settings, choose) {
   const { scores, weights, mixed, masked } = stepsOf(state, settings);
   const { scaled, query: selected } = settings;
   const map = { rows, columns, masked, selected, rowName: "query", columnName: "key", onSelect: choose };
-  row(root, [[scaled ? "Q K^{\\top} / \\sqrt{d_k}" : "Q K^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
+  row(root, [[scaled ? "\\q{Q} \\k{K}^{\\top} / \\sqrt{d_k}" : "\\q{Q} \\k{K}^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
     ["\\mathrm{softmax}", weights, { ...map, label: "Weights" }]]);
-  row(root, [["\\mathrm{softmax}(\\cdot)\\,V", mixed, { ...VECTORS, rows, selected, label: "Output of the head" }]]);
+  row(root, [["\\mathrm{softmax}(\\cdot)\\,\\v{V}", mixed, { ...VECTORS, rows, selected, label: "Output of the head" }]]);
   root.append(el("p", { class: "note", id: "attention-check" }, check(state, mixed, settings)),
     el("h4", {}, "One query"), tokenRow({ name: "query", tokens: rows, value: selected, onSelect: choose }),
     sentenceOf(rows, columns, selected, weights));

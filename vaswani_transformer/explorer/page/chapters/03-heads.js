@@ -18,8 +18,8 @@ const TEXT = String.raw`
   noun before it would have to blend the two. So a layer contains several attentions side by side, its <em>heads</em>. Each head has
   three matrices of its own, which reduce a token's \(d_{\mathrm{model}}\) components to \(d_k\) for queries and keys and to \(d_v\)
   for values. The heads attend independently; their outputs are concatenated and mixed by \(W^O\).</p>
-\[\begin{aligned}\mathrm{MultiHead}(Q, K, V) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
-  \mathrm{head}_i &= \mathrm{Attention}(Q W_i^Q,\, K W_i^K,\, V W_i^V)\end{aligned}\]
+\[\begin{aligned}\mathrm{MultiHead}(\q{Q}, \k{K}, \v{V}) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
+  \mathrm{head}_i &= \mathrm{Attention}(\q{Q W_i^Q},\, \k{K W_i^K},\, \v{V W_i^V})\end{aligned}\]
 <p>The model uses multi-head attention in three places. In the encoder every source token sees every other. In the decoder a token sees
   itself and the tokens before it. Between the two, cross-attention lets the translation look at the source. Nobody tells a head what to
   do, but some heads learn a task that has a name. Switch a head off (zeros replace its output before \(W^O\)), and the model translates

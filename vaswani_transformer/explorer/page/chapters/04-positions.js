@@ -16,7 +16,7 @@ const TEXT = String.raw`
   the man” and “the man bites the dog” would look alike. So before the first layer the model adds a vector to each token that encodes
   its position. In the paper this vector has no parameters. Its components come in pairs, a sine and a cosine of the same frequency, and
   the frequencies fall from one radian per position to about a ten-thousandth:</p>
-\[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
+\[ \begin{aligned} \pos{PE_{(pos,\,2i)}} &= \sin(pos\,\omega_i) \\ \pos{PE_{(pos,\,2i+1)}} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
 <p>The vector is <em>added</em> to the embedding, not appended to it. One vector carries both, and the layers learn to tell them apart.
   The paper multiplies the embeddings by \(\sqrt{d}\) first, which gives both vectors lengths of the same order. Choose a token to see
@@ -26,7 +26,7 @@ const CLOCKS = String.raw`
 <p>Why sines? Think of each pair as the hand of a clock. The first hand needs about six positions for a full turn, the last one about
   sixty thousand. Together they tell the position, as the hands for hours, minutes and seconds tell the time. A move by \(k\) positions
   turns each hand by an angle that depends only on \(k\), not on where you start:</p>
-\[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt]
+\[ \begin{aligned} \pos{PE_{pos+k}} &= M_k\, \pos{PE_{pos}} \\[4pt]
   M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
 <p>So “three words back” is the same linear map everywhere in the sentence, and the matrices of a layer can learn linear maps. Move the
   shift \(k\), then the position: the angle between the hands stays the same.</p>`;
@@ -38,7 +38,7 @@ const LEARNED = String.raw`
 
 const SIMILARITY = String.raw`
 <p>Positions are compared by their dot product, the operation that attention uses. For sinusoids it depends only on the distance,
-  \(PE_p \cdot PE_q = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, shifted. Neighbouring positions are similar,
+  \(\pos{PE_p} \cdot \pos{PE_q} = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, shifted. Neighbouring positions are similar,
   and distant ones differ.</p>`;
 
 const BEYOND = String.raw`

@@ -15,13 +15,13 @@ const MASK = String.raw`
   and the feed-forward network there is a third sub-layer, which attends to the encoder's output.</p>
 <p>The mask adds minus infinity to some scores. At position \(i\) every score of a position \(j > i\) is masked before the softmax, so
   its weight becomes exactly zero. The remaining weights form a triangle:</p>
-\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V\]
+\[\mathrm{softmax}\!\left(\frac{\q{Q} \k{K}^{\top}}{\sqrt{d_k}} + M\right) \v{V}\]
 \[M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
 <p>Why is the mask needed? In training the decoder receives the whole correct translation at once, shifted right by one position, so the
   token that it must predict at position \(i\) is its input at \(i + 1\). Without the mask it could read the answer there.</p>`;
 
 const ALIGNMENT = String.raw`
-<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. It needs no mask,
+<p>The <em class="q">queries</em> of the third sub-layer come from the translation so far, its <em class="k">keys</em> and <em class="v">values</em> from the encoder's output. It needs no mask,
   because the whole sentence is known from the start. Nobody tells the model which word translates which, but to write the next token it
   has to look at the right place. So it learns an alignment of the two sentences by itself.</p>`;
 

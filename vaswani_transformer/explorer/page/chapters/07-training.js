@@ -4,6 +4,7 @@ import { count, el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { findingsSection } from "../lib/findings-section.js";
 import { Tensor } from "../lib/tensors.js";
+import { drawFirstSteps } from "./07-first-steps.js";
 
 export default { id: "training", number: 7, title: "Training", paper: "section 5, equation 3", render };
 
@@ -33,6 +34,14 @@ const DROPOUT = String.raw`
   the input of the decoder, and on the output of every sub-layer, before it is added to the stream. Dropout acts only in training;
   everything else on this page is computed without it.</p>`;
 
+const FIRST_STEPS = String.raw`
+<p>An untrained model gives every token about the same probability, so its loss is \(\ln V\). In the first steps it learns which tokens
+  are frequent, and the loss falls fast, without a single correct word. Then it learns which words follow each other. Only when
+  cross-attention finds the right source words do the translations become translations, and BLEU rises.</p>`;
+
+const CURVE = String.raw`
+<p>This is the record of the checkpoint above. If its training continued an earlier one, the fast part of the curve is missing.</p>`;
+
 function render(root, state) {
   root.append(el("h3", {}, "The learning rate"), prose(SCHEDULE));
   renderSchedule(root, state);
@@ -40,7 +49,9 @@ function render(root, state) {
   renderSmoothing(root, state);
   root.append(el("h3", {}, "Dropout"), prose(DROPOUT));
   renderDropout(root, state);
-  root.append(el("h3", {}, "How this model was trained"));
+  root.append(el("h3", {}, "How a model learns"), prose(FIRST_STEPS));
+  figure(root, state, { draw: drawFirstSteps, wide: true, caption: "Recorded from the first step of a small model, from English to German." });
+  root.append(el("h3", {}, "How this model was trained"), prose(CURVE));
   renderCurve(root, state);
   findingsSection(root, "table3", "warmup", "optimisers");
 }

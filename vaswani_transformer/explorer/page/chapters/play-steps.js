@@ -27,7 +27,8 @@ function strip(vector, name, largest) {
   return canvas;
 }
 
-const largestOf = (tensor) => tensor.data.reduce((a, x) => Math.max(a, Math.abs(x)), 0) * 0.6; // so that most cells have a colour
+/** The end of a colour scale: the mean size of the numbers times 3, so that most cells have a colour. */
+const largestOf = ({ data }) => (3 * data.reduce((sum, x) => sum + Math.abs(x), 0)) / data.length;
 
 /** A row for each token: its name, and one strip for each of `parts`, [{tensor, name, sign}]. */
 function stripTable(root, tokens, parts, order = (row) => row) {

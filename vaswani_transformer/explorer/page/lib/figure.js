@@ -33,9 +33,8 @@ export function figure(root, state, { caption = "", on = ["run"], draw, wide = f
     body.removeAttribute("data-stale");
     keepFocus(body, () => {
       body.replaceChildren();
-      draw(body);
+      Promise.resolve(draw(body)).then(() => (body.style.minHeight = ""));
     });
-    body.style.minHeight = "";
     restore();
   };
   const redraw = () => {

@@ -36,7 +36,7 @@ class Play {
     this.more = el("a", { class: "more", click: () => this.dialog.close() });
     this.dialog.replaceChildren(
       el("header", {}, el("div", { class: "progress" }, this.bars), button("Close", () => this.dialog.close(), { "data-key": "play close" })),
-      el("div", { class: "map", "aria-hidden": "true" }, this.map),
+      el("div", { class: "figure-map", "aria-hidden": "true" }, this.map),
       el("div", { class: "stage" }, this.title, this.text, this.picture),
       el("footer", {}, this.back, this.pause, this.next, this.more));
     this.map.setAttribute("inert", "");
