@@ -73,7 +73,7 @@ def test_the_translation_is_correct(checkpoint, kind):
 
 
 def strongest_row(inspection: Inspection, first: str, second: str) -> tuple[torch.Tensor, int]:
-    """Return the weights [S] of a word by the encoder head that attends most from it to the second word, and its index."""
+    """Return the weights [S] of the encoder head that attends most from a word to another, and the other's index."""
     texts = [token.text.strip() for token in inspection.source]
     row, column = (next(i for i, text in enumerate(texts) if word.startswith(text)) for word in (first, second))
     encoder = (w for name, w in inspection.tensors.items() if name.startswith("encoder") and name.endswith("weights"))

@@ -3,7 +3,7 @@ import { connect, Problem } from "./lib/data.js";
 import { addressOf, land, readAddress } from "./lib/address.js";
 import { button } from "./lib/controls.js";
 import { count, el, number } from "./lib/dom.js";
-import { architecture } from "./lib/architecture.js";
+import { drawArchitecture } from "./lib/architecture.js";
 import { guidedPlay } from "./lib/play.js";
 import { State } from "./lib/state.js";
 import { chapters } from "./chapters/chapters.js";
@@ -168,12 +168,13 @@ function keepFormShort() {
 
 // The chapters --------------------------------------------------------------------------------------------------------
 
-function buildChapters() {
-  const play = guidedPlay(state, steps);
-  architecture(find("chapters"), state, play.button);
+async function buildChapters() {
+  find("play-place").append(guidedPlay(state, steps).button);
+  state.on("model", () => find("figure-1").replaceChildren(drawArchitecture(state.model)));
   const list = find("contents").querySelector("ol");
   const links = new Map();
   for (const chapter of chapters) {
+    await new Promise((resolve) => setTimeout(resolve)); // a task for each, so that the page stays responsive
     const link = el("a", { href: `#${chapter.id}` }, el("span", { class: "number" }, String(chapter.number)), chapter.title);
     list.append(el("li", {}, link));
     const body = el("div");
@@ -210,9 +211,10 @@ await attempt(async () => {
   state.target = address.target || "top";
   state.on("run", showTranslation);
   state.on("model", showAbout);
-  buildChapters();
   keepFormShort();
-  ({ checkpoints, current } = await state.source.checkpoints());
+  const answer = state.source.checkpoints();
+  await buildChapters();
+  ({ checkpoints, current } = await answer);
   await buildForm();
   try {
     await openAddress(address, true);

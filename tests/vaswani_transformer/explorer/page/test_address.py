@@ -45,6 +45,23 @@ def test_a_link_lands_at_its_chapter_or_figure(page, width, target):
         wait_for_landing(page, target)
 
 
+SHIFTS = """window.shift = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
+      .observe({ type: "layout-shift", buffered: true });"""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_does_not_move_while_its_figures_appear(page, width):
+    script = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
+    try:
+        with screen(page, width):
+            open_at(page, "#heads")
+            wait_for_landing(page, "heads")
+            assert page.js("return window.shift") < 0.1
+    finally:
+        page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+
 def test_a_link_in_the_contents_lands_at_its_chapter(page):
     open_at(page, "")
     page.js("document.querySelector('#contents a[href=\"#training\"]').click()")
@@ -137,7 +154,8 @@ def test_a_figure_is_saved_as_an_image(page):
     script = """
         const [done, create] = [arguments[0], URL.createObjectURL];
         URL.createObjectURL = (blob) => {
-          if (blob.type === "image/png") Object.assign(new FileReader(), { onload: ({ target }) => done(target.result) }).readAsDataURL(blob);
+          const onload = ({ target }) => done(target.result);
+          if (blob.type === "image/png") Object.assign(new FileReader(), { onload }).readAsDataURL(blob);
           return create(blob);
         };
         document.querySelector("#heads-2 [data-tool='Save as PNG']").click();"""

@@ -22,7 +22,7 @@ const SCALING = String.raw`
   rest. There its gradient almost vanishes. Dividing by \(\sqrt{d_k}\) keeps the variance at 1, whatever the width.</p>`;
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "One head, step by step"));
   const settings = { scaled: true, temperature: 1, query: 0 };
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings),
     caption: "All matrices belong to the sentence above. The page computes the last one from Q, K and V, and compares it with the model's." });

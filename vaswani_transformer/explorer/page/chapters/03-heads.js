@@ -127,7 +127,7 @@ function headCard(state, place, off, change, largest) {
     class: "switch",
     role: "switch",
     "aria-checked": String(!isOff),
-    "aria-label": `Head ${head + 1}`,
+    "aria-label": `Head ${head + 1}: ${isOff ? "off" : "on"}`,
     "data-key": `switch ${head}`,
   };
   const card = el(

@@ -57,7 +57,7 @@ function render(root, state) {
     beyond.response = null;
     beyond.request.cancel();
   });
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "The sum"));
   figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
     caption: "Orange is negative, blue is positive. Each row of the large map is the vector that is added at one position." });
   const aboutShift = el("div");
@@ -209,8 +209,7 @@ const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
 function clock(i, { omegas, shift, pair, ...view }, onSelect) {
   const [period, turned] = [`period ${number((2 * Math.PI) / omegas[i], 2)}`, degrees(shift * omegas[i])];
-  const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
-    "aria-label": `pair ${i}: ${period}, turned by ${turned}` });
+  const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
   chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
   return chip;

@@ -39,7 +39,7 @@ const NORMS = String.raw`
   sub-layer, and one last norm follows the stack.</p>`;
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "Through one layer"));
   const settings = { layer: 0, stop: 0, token: 0, unit: null, part: [] };
   state.on("model", () => Object.assign(settings, { layer: 0, part: [], stop: 0 }));
   state.on("run", () => Object.assign(settings, { token: longest(state.run.source.tokens), unit: null }));

@@ -308,8 +308,7 @@ function card(run, t, token, isFuture, isChosen, choose) {
   const probability = chance(run.log_probs[t]);
   return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t,
     "data-key": `position ${t}`,
-    "data-log-prob": run.log_probs[t], "aria-label": `Position ${t + 1}: input ${shown(run.target.tokens[t])}, output ${shown(token)}, ${probability}`,
-      click: () => choose(t) },
+    "data-log-prob": run.log_probs[t], click: () => choose(t) },
   el("span", { class: "in" }, shown(run.target.tokens[t])), el("span", { class: "arrow" }, "↓"),
   el("span", { class: "out" }, shown(token)), el("small", {}, probability));
 }

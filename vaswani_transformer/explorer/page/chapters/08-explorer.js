@@ -26,7 +26,7 @@ const OVERVIEW = String.raw`
 const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figure 4: a pronoun", structure: "Figure 5: structure" };
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "The weights as lines"));
   const settings = { isAll: false, temperature: 1, pending: null, remark: null };
   state.on("run", () => {
     settings.remark = null;

@@ -243,7 +243,8 @@ function listen(box, points, nodes, step, x, onPoint) {
 }
 
 const numberCell = (x) => el("td", { class: "number" }, String(x));
-const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null }, name));
+const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null },
+  name || el("span", { class: "hidden" }, "rank")));
 
 /** The finished translations, best first; pointing at one highlights its path. */
 function finishedList(search, light) {

@@ -1,28 +1,11 @@
 // Figure 1 of the paper as the page's table of contents: every box links to the chapter that explains it.
-import { count, el, prose } from "./dom.js";
+import { count } from "./dom.js";
 import { set, write } from "./svg.js";
-
-const text = (isLive) => `
-<p>This is Figure 1 of the paper, with the sizes of the model on this page. The <em>encoder</em> on the left reads the whole
-  sentence at once. The <em>decoder</em> on the right looks at the encoder's output and writes the translation token by token.
-  A token is a word or a piece of a word.</p>
-<p>${isLive ? "The model is running. Write a sentence above and follow it" : "Follow the sentence above"} through the ten
-  chapters, or click the part that you want to understand. The figures show the model's own numbers, and you can change
-  most of them: switch a head off, remove the mask, widen the beam, and see what happens to the translation.</p>
-<p>Five things have the same colour in the whole page:</p>
-<ul class="concepts"><li class="q">queries</li><li class="k">keys</li><li class="v">values</li><li class="pos">positions</li><li class="res">the residual stream</li></ul>`;
 
 /** The sub-layers of a stack from bottom to top: [text, class, chapter, part]. */
 const ENCODER = [["Multi-Head Attention", "attention", "heads", "encoder-attention"], ["Feed Forward", "feed-forward", "encoder", "encoder-feed-forward"]];
 const DECODER = [["Masked Multi-Head Attention", "attention", "decoder", "mask"], ["Multi-Head Attention", "attention", "decoder", "cross-attention"],
   ["Feed Forward", "feed-forward", "encoder", "decoder-feed-forward"]];
-
-/** Adds the figure to `root` with `more` above the text, and redraws it for another model. */
-export function architecture(root, state, more) {
-  const place = el("div", { class: "figure-1" });
-  root.append(el("div", { class: "opening" }, el("div", { class: "introduction" }, more, prose(text(!state.source.sentences))), place));
-  state.on("model", () => place.replaceChildren(drawArchitecture(state.model)));
-}
 
 const [WIDTH, BOTTOM, BOX, HALF, GAP, SPLIT] = [600, 620, 30, 94, 12, 30]; // pixels; SPLIT is the room for the arrows of Q, K and V
 const [LEFT, RIGHT] = [165, 435];
