@@ -252,6 +252,17 @@ def name_of(best: dict[str, Any]) -> str:
     return f"layer {best['layer'] + 1}, head {best['head'] + 1}, at the step that {STEPS[best['when']]} the word"
 
 
+def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the rows of the explorer's table: what was measured, and the result."""
+    checkpoints = results["checkpoints"]
+    [(head, count)] = Counter(name_of(model["best"]) for model in checkpoints.values()).most_common(1)
+    better = sum(model["by_hand"][0] < min(model["eflomal"].values())[0] for model in checkpoints.values())
+    return [
+        ("The head that aligns best", f"{head}, in {count} of {len(checkpoints)} checkpoints"),
+        ("It has a lower error rate than eflomal", f"in {better} of {len(checkpoints)} checkpoints"),
+    ]
+
+
 def report(results: dict[str, Any]) -> str:
     lines = [
         {

@@ -241,6 +241,18 @@ def removable(model: dict[str, Any]) -> int:
     return len(list(takewhile(lambda step: step["loss"] <= limit, model["removed"])))
 
 
+def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the rows of the explorer's table: what was measured, and the result."""
+    checkpoints = results["checkpoints"]
+    fewest, of_all = min((removable(model), len(model["single"])) for model in checkpoints.values())
+    kinds = Counter(KINDS[tuple(most_needed(model)["head"][:2])] for model in checkpoints.values())
+    [(kind, count)] = kinds.most_common(1)
+    return [
+        (f"Heads that can be removed together (loss + {RISE:g} nats)", f"at least {fewest} of {of_all}"),
+        (f"The most needed head is a {kind}-attention head", f"in {count} of {len(checkpoints)} checkpoints"),
+    ]
+
+
 def report(results: dict[str, Any]) -> str:
     lines = []
     for name, model in results["checkpoints"].items():

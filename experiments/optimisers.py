@@ -172,6 +172,17 @@ def finding(results: dict[str, Any]) -> str:
     return " ".join(sentences)
 
 
+def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the rows of the explorer's table: what was measured, and the result."""
+    curves = judged(results)
+    rows = []
+    for way, tokens in tokens_needed(results).items():
+        if not tokens or (len(tokens) == len(curves[way]) and way != PAPER):
+            reached = f"after {share(tokens):.0%} of its tokens" if tokens else "not reached"
+            rows.append((f"Final loss of the paper's Adam, with {label(way)}", reached))
+    return rows
+
+
 def report(results: dict[str, Any]) -> str:
     curves, needed = judged(results), tokens_needed(results)
     lines = []

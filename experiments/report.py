@@ -15,13 +15,15 @@ EXPERIMENTS = ["table3", "warmup", "length", "heads", "alignment", "layers", "pa
 
 
 def write_report():
-    """Writes README.md, its figures, and the findings that the explorer shows."""
-    sections, findings = [], {}
+    """Writes README.md, its figures, and the tables that the explorer shows."""
+    sections, findings, facts = [], {}, {}
     for name in EXPERIMENTS:
         module, results = import_module(f".{name}", __package__), read_results(name)
         if results is None:
             continue
         findings[name] = module.finding(results)
+        if hasattr(module, "facts"):
+            facts[name] = module.facts(results)
         with figures.style():
             details = module.report(results)
         sections += [f"## {module.TITLE}", prose(inspect.getdoc(module) or ""), f"**Result.** {findings[name]}"]
@@ -30,9 +32,9 @@ def write_report():
         sections.append(f"Not run yet: {', '.join(f'`{name}`' for name in missing)}.")
     introduction = (FOLDER / "introduction.md").read_text(encoding="utf-8").strip()
     README.write_text("\n\n".join([introduction, *sections]) + "\n", encoding="utf-8")
-    text = json.dumps(findings, indent=2, ensure_ascii=False)
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
     EXPLORER.write_text(
-        f"// Written by `python -m experiments report`.\nexport const FINDINGS = {text};\n", encoding="utf-8"
+        f"// Written by `python -m experiments report`.\nexport const FACTS = {text};\n", encoding="utf-8"
     )
 
 

@@ -144,6 +144,20 @@ def finding(results: dict[str, Any]) -> str:
     )
 
 
+def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the rows of the explorer's table: what was measured, and the result."""
+    after, before = (costs.mean() for costs in costs_of_none(results).values())
+    first, last = (
+        results["gradients"][norm]["decoder"][-1] / results["gradients"][norm]["decoder"][0] for norm in NORMS
+    )
+    return [
+        ("Loss added without warm-up, LayerNorm after", f"{after:.2f} nats"),
+        ("Loss added without warm-up, LayerNorm before", f"{before:.2f} nats"),
+        ("First gradient, last decoder layer to first, LayerNorm after", f"{first:.1f} times"),
+        ("First gradient, last decoder layer to first, LayerNorm before", f"{last:.1f} times"),
+    ]
+
+
 def report(results: dict[str, Any]) -> str:
     lines, costs = [], costs_of_none(results)
     for norm, losses_by_warm_up in results["again"].items():

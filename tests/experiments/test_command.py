@@ -90,7 +90,7 @@ def test_the_report_names_what_is_missing_and_shows_no_section_for_it(tmp_path, 
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert text.startswith((report.FOLDER / "introduction.md").read_text(encoding="utf-8").strip())
     assert text.endswith("Not run yet: " + ", ".join(f"`{name}`" for name in report.EXPERIMENTS) + ".\n")
-    assert "**Result.**" not in text and (tmp_path / "findings.js").read_text().endswith("FINDINGS = {};\n")
+    assert "**Result.**" not in text and (tmp_path / "findings.js").read_text().endswith("FACTS = {};\n")
 
 
 def test_results_are_shown_with_their_machine_and_versions():

@@ -62,8 +62,8 @@ RECORDED = "epochs", "training_pairs", "target_tokens_per_epoch", "hours", "devi
 
 # The first sentence on the page.
 OPENING = {
-    "en": "The dog did not cross the street because it was too tired.",
-    "de": "Der Hund ging nicht über die Straße, weil er zu müde war.",
+    "en": "I cannot read the book because it is too difficult.",
+    "de": "Der Mann hat das Auto nicht gekauft, weil es zu teuer war.",
     "fr": "Le chien n'a pas traversé la rue parce qu'il était trop fatigué.",
 }
 # The first sentence for a checkpoint that cannot encode `OPENING`.
@@ -72,19 +72,19 @@ GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}
 # two words are given, a head of the included checkpoint attends from the first to the second.
 EXAMPLES = {
     "en": {
-        "long-distance": ("He took the old coat that he had bought in London off.", ["took", "off"]),
-        "anaphora": ("The mother took her child to the park.", ["her", "mother"]),
-        "structure": ("The law will never be perfect, but its application should be just.", None),
+        "long-distance": ("He turned the light in the kitchen off.", ["turned", "off"]),
+        "anaphora": ("The woman lost her keys in the park.", ["her", "woman"]),
+        "structure": ("The book that I read yesterday was very interesting.", None),
     },
     "de": {
         "long-distance": ("Das Kind hat gestern in der Schule ein langes Buch gelesen.", ["hat", "gelesen"]),
         "anaphora": ("Die Mutter brachte ihr Kind in den Park.", ["ihr", "Mutter"]),
-        "structure": ("Das Gesetz wird nie vollkommen sein, aber seine Anwendung sollte gerecht sein.", None),
+        "structure": ("Ich habe das Buch gelesen, das du mir gestern gegeben hast.", None),
     },
     "fr": {
-        "long-distance": ("Je n'ai dans toute ma vie jamais vu une chose pareille.", ["n'ai", "jamais"]),
-        "anaphora": ("La mère a emmené son enfant au parc.", ["son", "mère"]),
-        "structure": ("La loi ne sera jamais parfaite, mais son application doit être juste.", None),
+        "long-distance": ("Il n'a plus jamais parlé de son père.", ["n'a", "parlé"]),
+        "anaphora": ("Le roi et sa femme vivent dans une grande maison.", ["sa", "roi"]),
+        "structure": ("Le livre que j'ai lu hier était très intéressant.", None),
     },
 }
 ABOUT = {

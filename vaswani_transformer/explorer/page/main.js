@@ -1,11 +1,14 @@
 // The page: the form with the sentence, the chapters below it, and the code that connects them.
 import { connect, Problem } from "./lib/data.js";
+import { addressOf, land, readAddress } from "./lib/address.js";
 import { button } from "./lib/controls.js";
 import { count, el, number } from "./lib/dom.js";
-import { architecture } from "./lib/architecture.js";
+import { drawArchitecture } from "./lib/architecture.js";
 import { loading } from "./lib/loading.js";
+import { guidedPlay } from "./lib/play.js";
 import { State } from "./lib/state.js";
 import { chapters } from "./chapters/chapters.js";
+import { steps } from "./chapters/play-steps.js";
 
 const find = (id) => document.getElementById(id);
 const form = find("sentence");
@@ -20,6 +23,7 @@ function setTheme(theme) {
 let state = null;
 setTheme(prefersDark.matches ? "dark" : "light");
 prefersDark.addEventListener("change", () => setTheme(prefersDark.matches ? "dark" : "light"));
+find("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 
 /** Runs `work` with the form marked as busy; a problem appears below the sentence, and the figures stay. */
 async function attempt(work) {
@@ -37,13 +41,77 @@ async function attempt(work) {
   find("translate").disabled = false;
 }
 
-async function openModel(name) {
+/** Opens a checkpoint with this sentence, by default its example. */
+async function openModel(name, sentence) {
   await state.openModel(name);
-  text.value = state.model.example;
-  text.lang = state.model.source_language ?? "";
-  find("translation").lang = state.model.target_language ?? "";
-  await state.translate(text.value);
+  const { example, source_language, target_language } = state.model;
+  text.lang = source_language ?? "";
+  find("translation").lang = target_language ?? "";
+  if (find("checkpoint")) find("checkpoint").value = name;
+  text.value = sentence ?? example;
+  try {
+    await state.translate(text.value);
+  } catch (error) {
+    if (sentence === undefined) throw error;
+    text.value = example;
+    await state.translate(example);
+    throw error; // a link to a sentence that cannot be translated, such as one that is too long
+  }
 }
+
+// The address ---------------------------------------------------------------------------------------------------------
+
+const OURS = { isOurs: true }; // the state of entries of the history that this page wrote completely
+
+/** Shows what an address holds, and goes to its target. */
+async function openAddress(address, isNew) {
+  const name = checkpoints.some(({ name }) => name === address.checkpoint) ? address.checkpoint : (state.model?.name ?? current);
+  state.pending = address; // its figure restores its settings when it is drawn
+  if (name !== state.model?.name) await openModel(name, address.text);
+  else if (address.text !== undefined && address.text !== state.run?.request.text) await state.translate((text.value = address.text));
+  if (address.selection) state.select(address.selection);
+  state.emit("address");
+  if (isNew) land(address.target);
+}
+
+/** Writes the present state into the address; as a new entry of the history after a change that “back” should undo. */
+function writeAddress(target = state.target, isNew = false) {
+  state.target = target;
+  if (isNew) history.pushState(OURS, "", addressOf(state, target));
+  else history.replaceState(OURS, "", addressOf(state, target));
+}
+
+/** Keeps the address up to date, and shows the address to which the reader goes back or forward. */
+function listenToAddress() {
+  let timer = null;
+  const later = (target) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => writeAddress(target), 250); // browsers limit the number of changes
+  };
+  state.on("select", () => state.run && later(state.target));
+  state.on("chapter", () => later(state.target));
+  for (const event of ["input", "change", "click"])
+    find("chapters").addEventListener(event, ({ target }) => {
+      const figure = target.closest("figure");
+      if (figure && !target.closest(".tools")) later(figure.id);
+    });
+  addEventListener("popstate", (event) => {
+    clearTimeout(timer);
+    const address = readAddress();
+    state.target = address.target;
+    // The browser itself restores the place of an entry that it has seen.
+    attempt(() => openAddress(address, !event.state?.isOurs)).then(() => event.state?.isOurs || writeAddress(address.target));
+  });
+}
+
+/** Translates what the reader wrote or chose, as a new entry of the history. */
+const submit = (work) => attempt(async () => {
+  state.pending = null;
+  await work();
+  writeAddress(state.target, true);
+});
+
+// The form ------------------------------------------------------------------------------------------------------------
 
 function showTranslation() {
   const { target, score, log_prob } = state.run;
@@ -51,16 +119,16 @@ function showTranslation() {
     el("small", { title: "score: log P divided by the length penalty" }, `score ${number(score)} · log P ${number(log_prob)}`));
 }
 
-async function buildForm({ current, checkpoints }) {
+async function buildForm() {
   const languages = new Intl.DisplayNames(["en"], { type: "language" });
   const language = (code) => (code ? languages.of(code) : "?");
   const options = checkpoints.map(({ name, source_language, target_language }) => el("option", { value: name, selected: name === current },
     source_language ? `${language(source_language)} → ${language(target_language)} · ${name}` : name));
-  const select = el("select", { id: "checkpoint", "aria-label": "Checkpoint", change: () => attempt(() => openModel(select.value)) }, options);
+  const select = el("select", { id: "checkpoint", "aria-label": "Checkpoint", change: () => submit(() => openModel(select.value)) }, options);
   find("languages").replaceChildren(options.length > 1 ? select : options[0].textContent);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(() => state.translate(text.value));
+    submit(() => state.translate(text.value));
   });
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey) return;
@@ -70,11 +138,25 @@ async function buildForm({ current, checkpoints }) {
   find("translation").after(loading(state));
 }
 
-function buildChapters() {
-  architecture(find("chapters"), state);
+/** On a narrow screen only the translation stays in view; on a wide one the whole form does. */
+function keepFormShort() {
+  new ResizeObserver(() => {
+    const isNarrow = form.offsetHeight > innerHeight * 0.13;
+    const above = isNarrow ? find("translation").offsetTop - 6 : 0;
+    form.style.top = `${-above}px`;
+    document.documentElement.style.setProperty("--bar", `${form.offsetHeight - above}px`);
+  }).observe(form);
+}
+
+// The chapters --------------------------------------------------------------------------------------------------------
+
+async function buildChapters() {
+  find("play-place").append(guidedPlay(state, steps).button);
+  state.on("model", () => find("figure-1").replaceChildren(drawArchitecture(state.model)));
   const list = find("contents").querySelector("ol");
   const links = new Map();
   for (const chapter of chapters) {
+    await new Promise((resolve) => setTimeout(resolve)); // a task for each, so that the page stays responsive
     const link = el("a", { href: `#${chapter.id}` }, el("span", { class: "number" }, String(chapter.number)), chapter.title);
     list.append(el("li", {}, link));
     const body = el("div");
@@ -89,10 +171,11 @@ function buildChapters() {
     const seen = entries.find((entry) => entry.isIntersecting);
     if (!seen) return;
     links.forEach((link, section) => section === seen.target ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+    if (seen.target.contains(find(state.target))) return; // a figure of this chapter, or the chapter
+    state.target = seen.target.id;
+    if (state.run) state.emit("chapter");
   }, { rootMargin: "-20% 0px -70% 0px" });
   links.forEach((_, section) => mark.observe(section));
-  const theme = button("Light / dark", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-  find("contents").append(theme);
 }
 
 function showAbout() {
@@ -102,14 +185,22 @@ function showAbout() {
     + state.source.privacy;
 }
 
+let [checkpoints, current] = [[], null];
 await attempt(async () => {
   state = new State(connect());
+  const address = readAddress();
+  state.target = address.target || "top";
   state.on("run", showTranslation);
   state.on("model", showAbout);
-  buildChapters();
-  const checkpoints = await state.source.checkpoints();
-  await buildForm(checkpoints);
-  await openModel(checkpoints.current);
-  if (location.hash) document.querySelector(location.hash)?.scrollIntoView();
+  keepFormShort();
+  const answer = state.source.checkpoints();
+  await buildChapters();
+  ({ checkpoints, current } = await answer);
+  await buildForm();
+  try {
+    await openAddress(address, true);
+  } finally {
+    listenToAddress();
+  }
 });
 document.documentElement.dataset.ready = "true"; // also if there is a problem, which is shown

@@ -167,16 +167,17 @@ def test_chapter_8_opens_an_example_at_its_head_and_saves_the_figure(open_chapte
     page = open_chapter("explorer")
     click(page, "#explorer [data-example='long-distance']")
     page.wait("document.querySelector('#explorer-remark')")
-    inspection = inspected("He took the old coat that he had bought in London off.")
+    inspection = inspected("He turned the light in the kitchen off.")
     words = [token.text.strip() for token in inspection.source]
-    row, column = words.index("took"), words.index("off")
+    row, column = words.index("turned"), words.index("off")
     weights = torch.stack([inspection.tensors[f"encoder.layers.{layer}.self_attn.weights"] for layer in range(4)])
     shown = page.js("return document.querySelector('#explorer svg.links').tensor.at(...arguments)", row, column)
     of_heads = weights[..., row, column]  # [layers, heads]
     assert shown == pytest.approx(of_heads.max().item(), abs=1e-4)
     layer, head = divmod(of_heads.argmax().item(), of_heads.shape[1])
     page.js("window.blob = null; URL.createObjectURL = (blob) => { window.blob = blob; return '#explorer'; }")
-    click(page, "#explorer-save")
+    click(page, "#explorer-1 [data-tool='Save as SVG']")
+    page.wait("window.blob")
     svg = page.browser.execute_async_script("window.blob.text().then(arguments[0])")
     root = ElementTree.fromstring(svg)
     title = root.find("{http://www.w3.org/2000/svg}title").text

@@ -301,15 +301,15 @@ function edgesTo(node, sees) {
 
 /** The rows of Table 1: complexity, sequential operations and maximum path length, as TeX and as functions of n and d. */
 const LAYERS = [
-  { name: "self-attention", colour: "query", orders: ["n^2 d", "1", "1"],
+  { name: "self-attention", colour: "a", orders: ["n^2 d", "1", "1"],
     operations: (n, d) => n * n * d, sequential: () => 1, path: () => 1 },
-  { name: "recurrent", colour: "key", orders: ["n d^2", "n", "n"],
+  { name: "recurrent", colour: "b", orders: ["n d^2", "n", "n"],
     operations: (n, d) => n * d * d, sequential: (n) => n, path: (n) => n },
-  { name: "convolutional", colour: "value", orders: ["k n d^2", "1", "n/k"],
+  { name: "convolutional", colour: "c", orders: ["k n d^2", "1", "n/k"],
     operations: (n, d) => KERNEL * n * d * d, sequential: () => 1, path: (n) => plainLayers(n - 1, KERNEL) },
   { name: "convolutional, dilated", colour: null, orders: ["k n d^2", "1", "\\log_k n"],
     operations: (n, d) => KERNEL * n * d * d, sequential: () => 1, path: (n) => dilatedLayers(n - 1) },
-  { name: "self-attention, restricted", colour: "decoder", orders: ["r n d", "1", "n/r"],
+  { name: "self-attention, restricted", colour: "d", orders: ["r n d", "1", "n/r"],
     operations: (n, d) => Math.min(NEIGHBOURS, n) * n * d, sequential: () => 1, path: (n) => plainLayers(n - 1, NEIGHBOURS) },
 ];
 

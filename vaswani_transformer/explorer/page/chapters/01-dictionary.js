@@ -2,7 +2,7 @@
 import { bars } from "../lib/charts.js";
 import { colour } from "../lib/colours.js";
 import { project } from "../lib/pca.js";
-import { attentionPicker, slider, tokenRow } from "../lib/controls.js";
+import { asSetting, attentionPicker, slider, tokenRow } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { softmax, Tensor, times } from "../lib/tensors.js";
@@ -14,7 +14,7 @@ const TEXT = String.raw`
   <em class="q">query</em>: if it equals a key, you get that key's value; otherwise you get nothing. Attention keeps the terms and
   softens the lookup. Queries and keys are vectors, and a measure of agreement, their dot product, replaces the test for equality. The
   answer is a blend of <em>all</em> values, each weighted by how well its key matches.</p>
-\[ o = \sum_i w_i\, v_i, \qquad w_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}} \]
+\[ o = \sum_i w_i\, \v{v_i}, \qquad w_i = \frac{e^{\q{q} \cdot \k{k_i}}}{\sum_j e^{\q{q} \cdot \k{k_j}}} \]
 <p>Here the vectors have two components, so they can be drawn, and a value is a colour. The background shows the answer to every query
   in the plane. Drag the ring, and watch it take the colour of its answer. Then set the temperature to 0: the blend disappears, the
   plane splits into regions with sharp borders, and attention is an ordinary lookup that returns a single value.</p>`;
@@ -114,6 +114,10 @@ function drawPlane(body, toy) {
   };
   paintField(field, values, toy.temperature);
   show();
+  asSetting(plane, "q", () => toy.query.map((x) => x.toFixed(2)).join(" "), (text) => {
+    toy.query = text.split(" ").map((x) => within(Number(x) || 0));
+    show();
+  });
 }
 
 function planeText({ query, temperature }, weights) {

@@ -8,10 +8,10 @@ import { lineChart } from "../lib/charts.js";
 export default { id: "attention", number: 2, title: "Scaled dot-product attention", paper: "section 3.2.1, equation 1", render };
 
 const TEXT = String.raw`
-<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(Q\). Tokens are found by
-  their <em class="k">keys</em>, the rows of \(K\), and contribute their <em class="v">values</em>, the rows of \(V\). In
+<p>Each token looks for information in all tokens. It searches with its <em class="q">query</em>, a row of \(\q{Q}\). Tokens are found by
+  their <em class="k">keys</em>, the rows of \(\k{K}\), and contribute their <em class="v">values</em>, the rows of \(\v{V}\). In
   self-attention all three are computed from the same vectors, with three learned matrices.</p>
-\[\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}}\right) V \qquad (1)\]
+\[\mathrm{Attention}(\q{Q}, \k{K}, \v{V}) = \mathrm{softmax}\!\left(\frac{\q{Q} \k{K}^{\top}}{\sqrt{d_k}}\right) \v{V} \qquad (1)\]
 <p>Read the formula from the inside: the dot product compares every query with every key, the products are scaled, a softmax makes each
   row sum to one, and the rows of \(V\) are mixed with these weights. Below are the actual matrices of one head. Choose another layer or
   head, remove the scaling, or change the temperature, and see how the mixture changes.</p>`;
@@ -22,7 +22,7 @@ const SCALING = String.raw`
   rest. There its gradient almost vanishes. Dividing by \(\sqrt{d_k}\) keeps the variance at 1, whatever the width.</p>`;
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "One head, step by step"));
   const settings = { scaled: true, temperature: 1, query: 0 };
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings),
     caption: "All matrices belong to the sentence above. The page computes the last one from Q, K and V, and compares it with the model's." });
@@ -69,9 +69,9 @@ const VECTORS = { scale: "signed", rowName: "token", columnName: "component", si
 function drawVectors(root, state, { query: selected }) {
   const { rows, columns } = state.tokens();
   const part = (name) => state.tensor(name).part(state.selection.head);
-  row(root, [["Q", part("query"), { ...VECTORS, rows, selected, label: "Queries" }],
-    ["K", part("key"), { ...VECTORS, rows: columns, label: "Keys" }],
-    ["V", part("value"), { ...VECTORS, rows: columns, label: "Values" }]]);
+  row(root, [["\\q{Q}", part("query"), { ...VECTORS, rows, selected, label: "Queries" }],
+    ["\\k{K}", part("key"), { ...VECTORS, rows: columns, label: "Keys" }],
+    ["\\v{V}", part("value"), { ...VECTORS, rows: columns, label: "Values" }]]);
 }
 
 function drawProducts(root, state, settings, choose) {
@@ -79,9 +79,9 @@ function drawProducts(root, state, settings, choose) {
   const { scores, weights, mixed, masked } = stepsOf(state, settings);
   const { scaled, query: selected } = settings;
   const map = { rows, columns, masked, selected, rowName: "query", columnName: "key", onSelect: choose };
-  row(root, [[scaled ? "Q K^{\\top} / \\sqrt{d_k}" : "Q K^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
+  row(root, [[scaled ? "\\q{Q} \\k{K}^{\\top} / \\sqrt{d_k}" : "\\q{Q} \\k{K}^{\\top}", scores, { ...map, scale: "signed", label: "Scores" }],
     ["\\mathrm{softmax}", weights, { ...map, label: "Weights" }]]);
-  row(root, [["\\mathrm{softmax}(\\cdot)\\,V", mixed, { ...VECTORS, rows, selected, label: "Output of the head" }]]);
+  row(root, [["\\mathrm{softmax}(\\cdot)\\,\\v{V}", mixed, { ...VECTORS, rows, selected, label: "Output of the head" }]]);
   root.append(el("p", { class: "note", id: "attention-check" }, check(state, mixed, settings)),
     el("h4", {}, "One query"), tokenRow({ name: "query", tokens: rows, value: selected, onSelect: choose }),
     sentenceOf(rows, columns, selected, weights));
@@ -153,13 +153,13 @@ function drawScaling(body, state) {
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(attentionPicker(state), charts);
   lineChart(charts.children[0], { x: "d_k", y: "variance of the scores", logX: true, logY: true, series: [
-    { name: "q·k", colour: "key", points: products.map(([width, p]) => [width, variance(p.data)]) },
-    { name: "q·k / √d_k", colour: "query", points: products.map(([width, p]) => [width, variance(p.data) / width]) }],
-  marks: [{ x: d_k, y: variance(unscaled.data), colour: "key", text: `this head: ${number(variance(unscaled.data))}` },
-    { x: d_k, y: variance(scores.data), colour: "query", text: `scaled: ${number(variance(scores.data))}` }] });
+    { name: "q·k", colour: "b", points: products.map(([width, p]) => [width, variance(p.data)]) },
+    { name: "q·k / √d_k", colour: "a", points: products.map(([width, p]) => [width, variance(p.data) / width]) }],
+  marks: [{ x: d_k, y: variance(unscaled.data), colour: "b", text: `this head: ${number(variance(unscaled.data))}` },
+    { x: d_k, y: variance(scores.data), colour: "a", text: `scaled: ${number(variance(scores.data))}` }] });
   lineChart(charts.children[1], { x: "d_k", y: "largest weight", logX: true, domainY: [0, 1], series: [
-    { name: "without scaling", colour: "key", points: products.map(([width, p]) => [width, meanOfLargest(softmax(p))]) },
-    { name: "with scaling", colour: "query", points: products.map(([width, p]) => [width, meanOfLargest(scaledBy(p, width))]) }],
-  marks: [{ x: d_k, y: meanOfLargest(softmax(unscaled)), colour: "key", text: `this head: ${percent(meanOfLargest(softmax(unscaled)))}` },
-    { x: d_k, y: meanOfLargest(softmax(scores)), colour: "query", text: `scaled: ${percent(meanOfLargest(softmax(scores)))}` }] });
+    { name: "without scaling", colour: "b", points: products.map(([width, p]) => [width, meanOfLargest(softmax(p))]) },
+    { name: "with scaling", colour: "a", points: products.map(([width, p]) => [width, meanOfLargest(scaledBy(p, width))]) }],
+  marks: [{ x: d_k, y: meanOfLargest(softmax(unscaled)), colour: "b", text: `this head: ${percent(meanOfLargest(softmax(unscaled)))}` },
+    { x: d_k, y: meanOfLargest(softmax(scores)), colour: "a", text: `scaled: ${percent(meanOfLargest(softmax(scores)))}` }] });
 }

@@ -1,7 +1,7 @@
 import { latestRequest } from "../lib/requests.js";
 import { bars } from "../lib/charts.js";
 import { headColour } from "../lib/colours.js";
-import { attentionPicker, button } from "../lib/controls.js";
+import { asSetting, attentionPicker, button } from "../lib/controls.js";
 import { count, el, number, percent, prose } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { heatmap } from "../lib/heatmap.js";
@@ -18,8 +18,8 @@ const TEXT = String.raw`
   noun before it would have to blend the two. So a layer contains several attentions side by side, its <em>heads</em>. Each head has
   three matrices of its own, which reduce a token's \(d_{\mathrm{model}}\) components to \(d_k\) for queries and keys and to \(d_v\)
   for values. The heads attend independently; their outputs are concatenated and mixed by \(W^O\).</p>
-\[\begin{aligned}\mathrm{MultiHead}(Q, K, V) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
-  \mathrm{head}_i &= \mathrm{Attention}(Q W_i^Q,\, K W_i^K,\, V W_i^V)\end{aligned}\]
+\[\begin{aligned}\mathrm{MultiHead}(\q{Q}, \k{K}, \v{V}) &= \mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\,W^O \\
+  \mathrm{head}_i &= \mathrm{Attention}(\q{Q W_i^Q},\, \k{K W_i^K},\, \v{V W_i^V})\end{aligned}\]
 <p>The model uses multi-head attention in three places. In the encoder every source token sees every other. In the decoder a token sees
   itself and the tokens before it. Between the two, cross-attention lets the translation look at the source. Nobody tells a head what to
   do, but some heads learn a task that has a name. Switch a head off (zeros replace its output before \(W^O\)), and the model translates
@@ -95,6 +95,7 @@ function drawAll(body, state, settings, without, change) {
   const cards = Array.from({ length: heads }, (_, head) => headCard(state, { stack, kind, layer, head }, settings.off, change, largest));
   const grid = el("div", { class: `head-cards ${heads > 8 ? "many" : ""}` }, cards);
   grid.style.setProperty("--heads", heads);
+  asSetting(grid, "off", () => settings.off.map((head) => head.join(".")).join(" "), (text) => change(text.split(" ").map(headOf).filter((head) => isHead(state, head))));
   const note = el("p", { class: "note" }, `${sizes(state, heads)} The strongest colour means a weight of ${number(largest)}.`);
   body.append(attentionPicker(state, { heads: false }), grid, note, outcome(state, settings, without, change));
 }
@@ -112,6 +113,9 @@ const plainRequest = ({ run: { request } }) => ({
   alpha: request.alpha,
 });
 const asList = ({ stack, kind, layer, head }) => [stack, kind, layer, head];
+const isHead = (state, [stack, kind, layer, head]) => ATTENTIONS.some((a) => a.stack === stack && a.kind === kind)
+  && layer < state.size(stack).layers && head < state.size(stack).heads;
+const headOf = (text) => text.split(".").map((part, i) => (i < 2 ? part : Number(part)));
 const asPlace = ([stack, kind, layer, head]) => ({ stack, kind, layer, head });
 
 /** A button that shows a head's weights and chooses it, and the switch of the head. */
@@ -123,7 +127,7 @@ function headCard(state, place, off, change, largest) {
     class: "switch",
     role: "switch",
     "aria-checked": String(!isOff),
-    "aria-label": `Head ${head + 1}`,
+    "aria-label": `Head ${head + 1}: ${isOff ? "off" : "on"}`,
     "data-key": `switch ${head}`,
   };
   const card = el(

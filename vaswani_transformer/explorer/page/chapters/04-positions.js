@@ -16,7 +16,7 @@ const TEXT = String.raw`
   the man” and “the man bites the dog” would look alike. So before the first layer the model adds a vector to each token that encodes
   its position. In the paper this vector has no parameters. Its components come in pairs, a sine and a cosine of the same frequency, and
   the frequencies fall from one radian per position to about a ten-thousandth:</p>
-\[ \begin{aligned} PE_{(pos,\,2i)} &= \sin(pos\,\omega_i) \\ PE_{(pos,\,2i+1)} &= \cos(pos\,\omega_i) \end{aligned}
+\[ \begin{aligned} \pos{PE_{(pos,\,2i)}} &= \sin(pos\,\omega_i) \\ \pos{PE_{(pos,\,2i+1)}} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
 <p>The vector is <em>added</em> to the embedding, not appended to it. One vector carries both, and the layers learn to tell them apart.
   The paper multiplies the embeddings by \(\sqrt{d}\) first, which gives both vectors lengths of the same order. Choose a token to see
@@ -26,7 +26,7 @@ const CLOCKS = String.raw`
 <p>Why sines? Think of each pair as the hand of a clock. The first hand needs about six positions for a full turn, the last one about
   sixty thousand. Together they tell the position, as the hands for hours, minutes and seconds tell the time. A move by \(k\) positions
   turns each hand by an angle that depends only on \(k\), not on where you start:</p>
-\[ \begin{aligned} PE_{pos+k} &= M_k\, PE_{pos} \\[4pt]
+\[ \begin{aligned} \pos{PE_{pos+k}} &= M_k\, \pos{PE_{pos}} \\[4pt]
   M_k^{(i)} &= \begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos k\omega_i \end{pmatrix} \end{aligned} \]
 <p>So “three words back” is the same linear map everywhere in the sentence, and the matrices of a layer can learn linear maps. Move the
   shift \(k\), then the position: the angle between the hands stays the same.</p>`;
@@ -38,7 +38,7 @@ const LEARNED = String.raw`
 
 const SIMILARITY = String.raw`
 <p>Positions are compared by their dot product, the operation that attention uses. For sinusoids it depends only on the distance,
-  \(PE_p \cdot PE_q = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, shifted. Neighbouring positions are similar,
+  \(\pos{PE_p} \cdot \pos{PE_q} = \sum_i \cos((p-q)\,\omega_i)\): every row below is the same curve, shifted. Neighbouring positions are similar,
   and distant ones differ.</p>`;
 
 const BEYOND = String.raw`
@@ -57,7 +57,7 @@ function render(root, state) {
     beyond.response = null;
     beyond.request.cancel();
   });
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "The sum"));
   figure(root, state, { wide: true, draw: (body) => drawSum(body, state, settings),
     caption: "Orange is negative, blue is positive. Each row of the large map is the vector that is added at one position." });
   const aboutShift = el("div");
@@ -137,7 +137,7 @@ function showSum(root, { embedding, position, sum }) {
   heatmap(box, stacked, { rows: names.map((text) => ({ text })), scale: "signed", label: "Embedding, position and their sum",
     read: (r, c, value) => `${names[r]}, component ${c}: ${number(value)}` });
   const lengths = [embedding, position, sum].map(norm);
-  const bar = (name, i) => ({ name, value: lengths[i], colour: ["query", "key", "soft"][i] });
+  const bar = (name, i) => ({ name, value: lengths[i], colour: ["soft", "position", "residual"][i] });
   bars(list, ["embedding", "position", "their sum"].map(bar), { label: "Lengths (norms)" });
   return angleText(embedding, position, lengths);
 }
@@ -209,8 +209,7 @@ const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
 function clock(i, { omegas, shift, pair, ...view }, onSelect) {
   const [period, turned] = [`period ${number((2 * Math.PI) / omegas[i], 2)}`, degrees(shift * omegas[i])];
-  const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}`,
-    "aria-label": `pair ${i}: ${period}, turned by ${turned}` });
+  const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
   chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
   return chip;
@@ -264,8 +263,8 @@ function drawFit(body, state) {
   const points = (rows) => shifts.map((k) => [k, fitError(rows, k)]);
   const [learnedErrors, paperErrors] = [points(learned), points(computed)];
   lineChart(body, { x: "shift k", y: "error", domainY: [0, Math.max(1, ...learnedErrors.map(([, error]) => error))],
-    series: [{ name: "this model's table", colour: "key", points: learnedErrors },
-      { name: "the paper's sinusoids", colour: "query", points: paperErrors }] });
+    series: [{ name: "this model's table", colour: "position", points: learnedErrors },
+      { name: "the paper's sinusoids", colour: "a", points: paperErrors }] });
   body.append(el("p", { id: "fit-result", "data-error": learnedErrors[0][1] },
     `At k = ${shifts[0]} the error of the fitted matrix is ${number(learnedErrors[0][1], 2)} for the learned table and `
     + `${number(paperErrors[0][1], 2)} for the sinusoids. 0 is a perfect shift; 1 is as bad as the mean of all positions.`));
@@ -306,7 +305,7 @@ function showSimilarity(root, maps, settings) {
   const curve = () => {
     chart.replaceChildren(el("h4", {}, `Position ${settings.row} compared with all positions`));
     const points = (map) => [...map.part(settings.row).data].map((x, q) => [q, x]);
-    const series = maps.map(([name, map], i) => ({ name, colour: ["key", "query"][i], points: points(map) }));
+    const series = maps.map(([name, map], i) => ({ name, colour: ["position", "a"][i], points: points(map) }));
     lineChart(chart, { x: "position", y: settings.measure, height: 320, series, read: (x) => {
       const q = Math.max(0, Math.min(maps[0][1].shape[0] - 1, Math.round(x)));
       return `${settings.row} and ${q}: ${maps.map(([name, map]) => `${number(map.at(settings.row, q))} (${name})`).join(", ")}`;
@@ -357,7 +356,7 @@ function showBeyond(body, { trained_length: trained, points, problem }) {
   const limit = trained && trained <= length * 1.5 ? [line] : [];
   lineChart(body, { x: "tokens of the translation", y: "log-probability", height: 280, series: [
     { name: `each token of ${longest} copies`, colour: "line", points: single },
-    { name: "mean over a text, by its length", colour: "key", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
+    { name: "mean over a text, by its length", colour: "a", points: means.map(([, tokens, mean]) => [tokens, mean]) }, ...limit] });
   const [[, firstLength, first], [, , last]] = [means[0], means.at(-1)];
   body.append(el("p", { id: "beyond-result", "aria-live": "polite" },
     `A token has a mean log-probability of ${number(first)} if the text contains the sentence once (${firstLength} tokens), and of ${number(last)} `

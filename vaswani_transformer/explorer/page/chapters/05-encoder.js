@@ -13,9 +13,9 @@ export default { id: "encoder", number: 5, title: "The encoder layer", paper: "s
 const TEXT = String.raw`
 <p>An encoder layer has two sub-layers. In <em>self-attention</em> the tokens exchange information; the <em>feed-forward</em> network
   processes each token separately. Neither replaces the token's vector: the output of a sub-layer is <em>added</em> to its input. This
-  creates a direct path from the embedding to the top of the stack, the residual stream, and gradients take the same path back down.
+  creates a direct path from the embedding to the top of the stack, the <em class="res">residual stream</em>, and gradients take the same path back down.
   After each addition a LayerNorm brings the vector to a common scale.</p>
-\[\begin{gathered}\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x)) \\
+\[\begin{gathered}\mathrm{LayerNorm}(\res{x} + \mathrm{Sublayer}(\res{x})) \\
   \mathrm{LayerNorm}(x) = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b\end{gathered}\]
 <p>Follow the sentence through one layer. At each stop the map shows the tokens' vectors as rows, and the bars show their lengths. See
   how much a sub-layer adds to its input, and how the norm changes the sum.</p>`;
@@ -39,7 +39,7 @@ const NORMS = String.raw`
   sub-layer, and one last norm follows the stack.</p>`;
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "Through one layer"));
   const settings = { layer: 0, stop: 0, token: 0, unit: null, part: [] };
   state.on("model", () => Object.assign(settings, { layer: 0, part: [], stop: 0 }));
   state.on("run", () => Object.assign(settings, { token: longest(state.run.source.tokens), unit: null }));

@@ -5,8 +5,8 @@ import { box, picture, plus, set, write } from "../lib/svg.js";
 import { lengths, mean } from "./05-layernorm.js";
 
 const FORMULAS = {
-  post: String.raw`x \leftarrow \mathrm{LayerNorm}(x + \mathrm{Sublayer}(x))`,
-  pre: String.raw`x \leftarrow x + \mathrm{Sublayer}(\mathrm{LayerNorm}(x))`,
+  post: String.raw`\res{x} \leftarrow \mathrm{LayerNorm}(\res{x} + \mathrm{Sublayer}(\res{x}))`,
+  pre: String.raw`\res{x} \leftarrow \res{x} + \mathrm{Sublayer}(\mathrm{LayerNorm}(\res{x}))`,
 };
 const TITLES = { post: "Post-norm (the paper)", pre: "Pre-norm" };
 const KINDS = { encoder: ["self_attn", "feed_forward"], decoder: ["self_attn", "cross_attn", "feed_forward"] };

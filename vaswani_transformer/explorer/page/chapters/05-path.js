@@ -1,6 +1,6 @@
 // Chapter 5: an encoder layer as a path with stops.
 import { bars } from "../lib/charts.js";
-import { button, choice } from "../lib/controls.js";
+import { asSetting, button, choice } from "../lib/controls.js";
 import { el, number, shown } from "../lib/dom.js";
 import { heatmap } from "../lib/heatmap.js";
 import { box, picture, plus, pressed, set, write } from "../lib/svg.js";
@@ -57,7 +57,8 @@ function stepper(stops, at, change) {
     { class: "control" },
     step("←", at - 1, "previous stop"),
     step("→", at + 1, "next stop"),
-    el("output", { id: "encoder-stop" }, `stop ${at + 1} of ${stops.length}: ${stops[at].name}`),
+    asSetting(el("output", { id: "encoder-stop" }, `stop ${at + 1} of ${stops.length}: ${stops[at].name}`), "stop", () => String(at + 1),
+      (text) => stops[text - 1] && change({ stop: text - 1 })),
   );
 }
 
@@ -169,6 +170,6 @@ function stopMark(svg, x, y, stop, i, isHere, onPress) {
     .call(set, { class: `stop ${isHere ? "here" : ""}`, role: "button", tabindex: 0, ...names })
     .call(pressed, onPress);
   group.append("circle").call(set, { cx: x, cy: y, r: 9 });
-  write(group, i + 1, { x, y: y + 4, class: "number" });
-  write(group, length, { x, y: y === BRANCH ? y - 17 : y + 32 });
+  write(group, i + 1, { x, y: y + 4, class: "number", "aria-hidden": true });
+  write(group, length, { x, y: y === BRANCH ? y - 17 : y + 32, "aria-hidden": true });
 }

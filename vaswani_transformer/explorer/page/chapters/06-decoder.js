@@ -15,13 +15,13 @@ const MASK = String.raw`
   and the feed-forward network there is a third sub-layer, which attends to the encoder's output.</p>
 <p>The mask adds minus infinity to some scores. At position \(i\) every score of a position \(j > i\) is masked before the softmax, so
   its weight becomes exactly zero. The remaining weights form a triangle:</p>
-\[\mathrm{softmax}\!\left(\frac{Q K^{\top}}{\sqrt{d_k}} + M\right) V\]
+\[\mathrm{softmax}\!\left(\frac{\q{Q} \k{K}^{\top}}{\sqrt{d_k}} + M\right) \v{V}\]
 \[M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}\]
 <p>Why is the mask needed? In training the decoder receives the whole correct translation at once, shifted right by one position, so the
   token that it must predict at position \(i\) is its input at \(i + 1\). Without the mask it could read the answer there.</p>`;
 
 const ALIGNMENT = String.raw`
-<p>The queries of the third sub-layer come from the translation so far, its keys and values from the encoder's output. It needs no mask,
+<p>The <em class="q">queries</em> of the third sub-layer come from the translation so far, its <em class="k">keys</em> and <em class="v">values</em> from the encoder's output. It needs no mask,
   because the whole sentence is known from the start. Nobody tells the model which word translates which, but to write the next token it
   has to look at the right place. So it learns an alignment of the two sentences by itself.</p>`;
 
@@ -57,7 +57,7 @@ function layerAndHead(state, view, onChange) {
 }
 
 /** The weights [T, S] of the chosen head, or their mean over all heads. */
-function weightsOf(tensors, kind, { layer, head }) {
+export function weightsOf(tensors, kind, { layer, head }) {
   const all = tensors.get(`decoder.layers.${layer}.${kind}.weights`);
   if (head !== "mean") return all.part(head);
   const [H, T, S] = all.shape;
@@ -216,7 +216,7 @@ function drawAlignment(place, state, view) {
 }
 
 /** The word with the largest distance from the diagonal of a word-by-word translation. */
-function farthestFromDiagonal(weights, outputs) {
+export function farthestFromDiagonal(weights, outputs) {
   const [T, S] = weights.shape;
   let best = { index: 0, distance: -1 };
   for (let t = 0; t < T; t++) {
@@ -308,8 +308,7 @@ function card(run, t, token, isFuture, isChosen, choose) {
   const probability = chance(run.log_probs[t]);
   return el("button", { type: "button", class: "position", "aria-pressed": String(isChosen), "data-position": t,
     "data-key": `position ${t}`,
-    "data-log-prob": run.log_probs[t], "aria-label": `Position ${t + 1}: input ${shown(run.target.tokens[t])}, output ${shown(token)}, ${probability}`,
-      click: () => choose(t) },
+    "data-log-prob": run.log_probs[t], click: () => choose(t) },
   el("span", { class: "in" }, shown(run.target.tokens[t])), el("span", { class: "arrow" }, "↓"),
   el("span", { class: "out" }, shown(token)), el("small", {}, probability));
 }
@@ -327,7 +326,7 @@ function drawAlternatives(place, run, t) {
   if (!list.some(({ id }) => id === right.id)) list.push({ ...right, log_prob: run.log_probs[t] });
   bars(place, list.map((token) => ({ name: `${shown(token)}${token.id === right.id ? " ✓" : ""}`, value: Math.exp(token.log_prob),
     text: chance(token.log_prob),
-    colour: token.id === right.id ? "value" : "query" })), { label: "alternatives", largest: 1 });
+    colour: token.id === right.id ? "c" : "a" })), { label: "alternatives", largest: 1 });
   const isFirst = run.alternatives[t][0].id === right.id;
   place.append(el("p", { class: "note" }, isFirst ? "The model wrote its first choice."
     : "The model did not write its first choice: beam search found a better sentence (chapter 9)."));

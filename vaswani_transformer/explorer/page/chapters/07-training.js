@@ -4,6 +4,7 @@ import { count, el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
 import { findingsSection } from "../lib/findings-section.js";
 import { Tensor } from "../lib/tensors.js";
+import { drawFirstSteps } from "./07-first-steps.js";
 
 export default { id: "training", number: 7, title: "Training", paper: "section 5, equation 3", render };
 
@@ -33,6 +34,14 @@ const DROPOUT = String.raw`
   the input of the decoder, and on the output of every sub-layer, before it is added to the stream. Dropout acts only in training;
   everything else on this page is computed without it.</p>`;
 
+const FIRST_STEPS = String.raw`
+<p>An untrained model gives every token about the same probability, so its loss is \(\ln V\). In the first steps it learns which tokens
+  are frequent, and the loss falls fast, without a single correct word. Then it learns which words follow each other. Only when
+  cross-attention finds the right source words do the translations become translations, and BLEU rises.</p>`;
+
+const CURVE = String.raw`
+<p>This is the record of the checkpoint above. If its training continued an earlier one, the fast part of the curve is missing.</p>`;
+
 function render(root, state) {
   root.append(el("h3", {}, "The learning rate"), prose(SCHEDULE));
   renderSchedule(root, state);
@@ -40,7 +49,9 @@ function render(root, state) {
   renderSmoothing(root, state);
   root.append(el("h3", {}, "Dropout"), prose(DROPOUT));
   renderDropout(root, state);
-  root.append(el("h3", {}, "How this model was trained"));
+  root.append(el("h3", {}, "How a model learns"), prose(FIRST_STEPS));
+  figure(root, state, { draw: drawFirstSteps, wide: true, caption: "Recorded from the first step of a small model, from English to German." });
+  root.append(el("h3", {}, "How this model was trained"), prose(CURVE));
   renderCurve(root, state);
   findingsSection(root, "table3", "warmup", "optimisers");
 }
@@ -104,11 +115,11 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   plot.append(el("h4", {}, "Equation 3"));
   const peak = equation3(warmup, d_model, warmup);
   const element = lineChart(plot, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
-    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "query",
+    { name: `d_model ${count(d_model)}, warm-up ${count(warmup)}`, colour: "a",
       points: points((step) => equation3(step, d_model, warmup), last) },
     { name: "the paper's base model", colour: "soft", dashed: true, points: points((step) => equation3(step, PAPER.d_model, PAPER.warmup),
       last) }],
-  marks: [{ x: warmup, y: peak, colour: "query", text: number(peak) }] });
+  marks: [{ x: warmup, y: peak, colour: "a", text: number(peak) }] });
   element.id = "schedule-chart";
   sentence.dataset.peak = peak;
   sentence.textContent = `With d_model ${count(d_model)} and ${count(warmup)} warm-up steps, the learning rate has its maximum at step `
@@ -118,10 +129,10 @@ function drawSchedule(charts, sentence, state, { d_model, warmup, isLog }) {
   place.append(el("h4", {}, `This checkpoint (${state.model.name})`));
   const rate = (step) => recipeRate(step, config.d_model, training);
   const chart = lineChart(place, { x: "step", y: "learning rate", logX: isLog, logY: isLog, series: [
-    { name: training.schedule, colour: "value", points: points(rate, training.max_steps) },
+    { name: training.schedule, colour: "c", points: points(rate, training.max_steps) },
     { name: "equation 3", colour: "soft", dashed: true, points: points((step) => equation3(step, config.d_model, training.warmup_steps),
       training.max_steps) }],
-  marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "value", text: number(rate(training.warmup_steps)) }] });
+  marks: [{ x: training.warmup_steps, y: rate(training.warmup_steps), colour: "c", text: number(rate(training.warmup_steps)) }] });
   chart.id = "recipe-chart";
   place.append(el("p", {}, recipeSentence(training)));
 }
@@ -215,10 +226,10 @@ function drawLosses(root, p, epsilon, target, V) {
   const grid = [...Array.from({ length: 98 }, (_, i) => (i + 1) / 100), ...near];
   const points = (q) => grid.map((p) => [p, lossAt(p, q, V)]).filter(([, loss]) => loss <= 3);
   const series = [{ name: "plain", colour: "soft", dashed: true, points: points(plain) },
-    { name: `ε = ${number(epsilon)}`, colour: "query", points: points(target) }];
-  const marks = [{ x: target.on, y: 0, colour: "query", text: `minimum: ${percent(target.on)}` }];
+    { name: `ε = ${number(epsilon)}`, colour: "a", points: points(target) }];
+  const marks = [{ x: target.on, y: 0, colour: "a", text: `minimum: ${percent(target.on)}` }];
   const modelLoss = lossAt(p, target, V);
-  if (modelLoss <= 3) marks.push({ x: p, y: modelLoss, colour: "key", text: `this model: ${percent(p)}` });
+  if (modelLoss <= 3) marks.push({ x: p, y: modelLoss, colour: "b", text: `this model: ${percent(p)}` });
   lineChart(root, { x: "probability of the correct token", y: "loss above its minimum", domainX: [0, 1], domainY: [0, 3], height: 270,
     series, marks });
 }
@@ -398,7 +409,7 @@ function drawCurve(body, { model }) {
   const points = (name) => curve.filter((point) => Number.isFinite(point[name])).map((point) => [point.step, point[name]]);
   const charts = el("div", { class: "side-by-side" }, el("div"), el("div"));
   body.append(charts);
-  const losses = [["training", "train_loss", "query"], ["validation", "validation_loss", "key"]];
+  const losses = [["training", "train_loss", "a"], ["validation", "validation_loss", "b"]];
   charts.children[0].append(el("h4", {}, "Loss"));
   const element = lineChart(charts.children[0], { x: "step", y: "loss",
     series: losses.map(([name, field, colour]) => ({ name, colour, points: points(field) }))
@@ -408,8 +419,8 @@ function drawCurve(body, { model }) {
   if (scores.length) {
     const [step, best] = scores.reduce((a, b) => (b[1] > a[1] ? b : a));
     charts.children[1].append(el("h4", {}, "BLEU on the validation set"));
-    lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "value", points: scores }],
-      marks: [{ x: step, y: best, colour: "value", text: number(best) }] });
+    lineChart(charts.children[1], { x: "step", y: "BLEU", series: [{ name: "BLEU", colour: "c", points: scores }],
+      marks: [{ x: step, y: best, colour: "c", text: number(best) }] });
   } else charts.children[1].remove();
   body.append(el("p", { class: "note" },
     "The training loss is smoothed and computed with dropout. The validation loss is the plain mean of −log p without dropout. "

@@ -5,7 +5,6 @@ import { figure } from "../lib/figure.js";
 import { ATTENTIONS, isSameHead, longHeadName, maskOf, mostTellingHead, roleOf, strongestLink, weightsOf } from "../lib/heads.js";
 import { links } from "../lib/links.js";
 import { roving } from "../lib/roving.js";
-import { save, standalone } from "../lib/save.js";
 import { thumbnail } from "../lib/thumbnails.js";
 
 export default { id: "explorer", number: 8, title: "The attention explorer", paper: "section 4 and Figures 3 to 5", render };
@@ -27,7 +26,7 @@ const OVERVIEW = String.raw`
 const FIGURES = { "long-distance": "Figure 3: a long distance", anaphora: "Figure 4: a pronoun", structure: "Figure 5: structure" };
 
 function render(root, state) {
-  root.append(prose(TEXT));
+  root.append(prose(TEXT), el("h3", {}, "The weights as lines"));
   const settings = { isAll: false, temperature: 1, pending: null, remark: null };
   state.on("run", () => {
     settings.remark = null;
@@ -38,6 +37,7 @@ function render(root, state) {
     on: ["run", "select"],
     wide: true,
     draw: (body) => drawExplorer(body, state, settings, () => main.redraw()),
+    title: () => titleOf(state.selection, settings) + (settings.temperature === 1 ? "" : `, temperature ${number(settings.temperature)}`),
     caption:
       "Left: the tokens that look. Right: the tokens that they look at. A thicker and stronger line means more weight. If all heads " +
       "are shown, each has its own colour.",
@@ -121,10 +121,6 @@ function drawExplorer(body, state, settings, redraw) {
   const [plot, about] = [el("div", { class: "plot" }), el("div", {})];
   const readout = el("p", { class: "looks", "aria-live": "polite", id: "explorer-looks" });
   const drawPlot = () => showLinks(state, settings, plot, readout, about);
-  const saveButton = button("Save as SVG", () => saveFigure(state, settings, plot.querySelector("svg")), {
-    id: "explorer-save",
-    "data-key": "save",
-  });
   body.append(
     exampleButtons(state, settings, redraw),
     attentionPicker(state, { heads: !settings.isAll }),
@@ -133,7 +129,7 @@ function drawExplorer(body, state, settings, redraw) {
       "div",
       { class: "side-by-side explorer" },
       plot,
-      el("div", { class: "panel" }, about, readout, remarkOf(state, settings), saveButton),
+      el("div", { class: "panel" }, about, readout, remarkOf(state, settings)),
     ),
   );
   drawPlot();
@@ -219,16 +215,6 @@ function looks(row, rows, columns, heads) {
     .map(({ weight, c }) => `“${shown(columns[c])}” (${percent(weight)})`)
     .join(", ");
   return `“${shown(rows[row])}” looks at ${parts}${heads.length > 1 ? ", on average over the heads" : ""}.`;
-}
-
-/** Saves the figure with a title: sentence, checkpoint, layer and head. */
-function saveFigure(state, settings, svg) {
-  const { run, model, selection } = state;
-  const sentence = selection.stack === "encoder" ? `“${run.source.text}”` : `“${run.source.text}” → “${run.target.text}”`;
-  const temperature = settings.temperature === 1 ? "" : `, temperature ${number(settings.temperature)}`;
-  const title = `${sentence} ${model.name}, ${titleOf(selection, settings)}${temperature}. Lines: attention weights.`;
-  const { stack, kind, layer, head } = selection;
-  save(standalone(svg, title), `attention-${stack}-${kind.replace("_attn", "")}-${layer + 1}${settings.isAll ? "" : `-${head + 1}`}.svg`);
 }
 
 // All layers and heads -------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ function renderSearch(root, state) {
     Object.assign(view, change);
     const { beams, alpha } = view;
     request.send(() => state.source.run({ checkpoint: state.model.name, text: state.run.request.text, beams, alpha }), (run) => {
-      Object.assign(view, { run, step: null });
+      view.run = run;
       fill();
     });
   }
@@ -68,14 +68,14 @@ function renderSearch(root, state) {
   function draw(body) {
     const [steps, tree] = [el("div", { class: "controls" }), el("div")];
     const show = (step) => {
-      view.step = step;
+      view.step = step === view.run.search.steps.length - 1 ? null : step; // the last step stays the last of another search
       tree.replaceChildren();
       drawSearch(tree, sentence, view, state.run);
     };
     fill = () => {
       const last = view.run.search.steps.length - 1;
       const format = (step) => `${step + 1} of ${last + 1}`;
-      steps.replaceChildren(player({ name: "step", last, value: view.step ?? last, format, onChange: show }));
+      steps.replaceChildren(player({ name: "step", last, value: Math.min(view.step ?? last, last), format, onChange: show }));
       show(view.step);
     };
     body.append(el("div", { class: "controls" }, searchControls(state.model, view, searchAgain)), request.status, steps, sentence, tree);
@@ -111,7 +111,7 @@ function drawSearch(place, sentence, view, plain) {
 }
 
 /** The candidates of the steps up to `step` by key, each with its step and rank. */
-function nodesOf(search, step) {
+export function nodesOf(search, step) {
   const nodes = new Map();
   search.steps.slice(0, step + 1).forEach(({ candidates }, s) => candidates.forEach((candidate, rank) => nodes.set(candidate.key,
     { ...candidate, step: s, rank })));
@@ -119,7 +119,7 @@ function nodesOf(search, step) {
 }
 
 /** Keys from the first token to this candidate. */
-function pathTo(nodes, key) {
+export function pathTo(nodes, key) {
   const path = [];
   for (let node = nodes.get(key); node; node = nodes.get(node.parent)) path.unshift(node.key);
   return path;
@@ -161,7 +161,7 @@ function legend() {
   }));
 }
 
-function treeOf(search, nodes, step) {
+export function treeOf(search, nodes, step) {
   const rows = Math.max(...search.steps.map(({ candidates }) => candidates.length));
   const [width, height] = [LEFT + (step + 1) * COLUMN + 8, TOP + rows * ROW + 4];
   const svg = window.d3.create("svg").attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`)
@@ -238,7 +238,8 @@ function listen(box, points, nodes, step, x, onPoint) {
 }
 
 const numberCell = (x) => el("td", { class: "number" }, String(x));
-const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null }, name));
+const headings = (...names) => names.map((name, i) => el("th", { scope: "col", class: i < names.length - 1 ? "number" : null },
+  name || el("span", { class: "hidden" }, "rank")));
 
 /** The finished translations, best first; pointing at one highlights its path. */
 function finishedList(search, light) {
@@ -287,7 +288,7 @@ function drawPenalty(place, sentence, { finished, alpha: used, offset }, alpha) 
   const curve = (a) => lengths.map((length) => [length, lengthPenalty(length, a, offset)]);
   left.append(el("h4", {}, "lp(Y)"));
   const penalties = lineChart(left, { x: "tokens, including the end token", y: "lp", domainX: [0, longest], series: [
-    { name: `α = ${number(alpha)}`, colour: "query", points: curve(alpha) },
+    { name: `α = ${number(alpha)}`, colour: "a", points: curve(alpha) },
     ...(used === alpha ? [] : [{ name: `this search, α = ${number(used)}`, colour: "soft", dashed: true, points: curve(used) }])],
   marks: finished.map(({ length }, i) => ({ x: length, y: lengthPenalty(length, alpha, offset), colour: `head-${i % 8}` })) });
   penalties.id = "penalty-chart";

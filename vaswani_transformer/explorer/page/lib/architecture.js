@@ -1,79 +1,123 @@
 // Figure 1 of the paper as the page's table of contents: every box links to the chapter that explains it.
-import { count, el, prose } from "./dom.js";
+import { count } from "./dom.js";
+import { set, write } from "./svg.js";
 
-const [WIDTH, HEIGHT] = [640, 560];
+/** The sub-layers of a stack from bottom to top: [text, class, chapter, part]. */
+const ENCODER = [["Multi-Head Attention", "attention", "heads", "encoder-attention"], ["Feed Forward", "feed-forward", "encoder", "encoder-feed-forward"]];
+const DECODER = [["Masked Multi-Head Attention", "attention", "decoder", "mask"], ["Multi-Head Attention", "attention", "decoder", "cross-attention"],
+  ["Feed Forward", "feed-forward", "encoder", "decoder-feed-forward"]];
 
-const TEXT = `
-<p>This is Figure 1 of the paper, with the sizes of the model on this page. On the left the <em>encoder</em> reads the whole
-  sentence at once. On the right the <em>decoder</em> writes the translation token by token and looks at the encoder's output.
-  A token is a word or a piece of a word.</p>
-<p>The model is running. Write a sentence above and follow it through the ten chapters, or click the part that you want to
-  understand. The figures are drawn from the model's own tensors, and you can change most of them: switch
-  a head off, remove the mask, widen the beam, and see what happens to the translation.</p>`;
+const [WIDTH, BOTTOM, BOX, HALF, GAP, SPLIT] = [600, 620, 30, 94, 12, 30]; // pixels; SPLIT is the room for the arrows of Q, K and V
+const [LEFT, RIGHT] = [165, 435];
 
-/** The boxes of one stack from bottom to top: [text, chapter, height]. */
-const ENCODER = [["Multi-Head Attention", "heads"], ["Add & Norm", "encoder"], ["Feed Forward", "encoder"], ["Add & Norm", "encoder"]];
-const DECODER = [["Masked Multi-Head Attention", "decoder"], ["Add & Norm", "encoder"], ["Multi-Head Attention", "heads"], ["Add & Norm", "encoder"],
-  ["Feed Forward", "encoder"], ["Add & Norm", "encoder"]];
-
-/** Adds the figure to `root`, and redraws it for another model. */
-export function architecture(root, state) {
-  const place = el("div", { class: "figure-1" });
-  root.append(el("div", { class: "opening" }, place, prose(TEXT)));
-  state.on("model", () => place.replaceChildren(draw(state.model)));
+/** Figure 1 for a model, with its norms after or before the sub-layers; parts have a `data-part`. */
+export function drawArchitecture({ config }) {
+  const svg = window.d3.create("svg").call(set, { role: "group", "aria-label": "Figure 1, the model architecture. Each part is a link to its chapter." });
+  addTips(svg);
+  const [encoderTop] = drawStack(svg, LEFT, ENCODER, config.norm_position === "pre", config.encoder_layers);
+  const [decoderTop, crossing] = drawStack(svg, RIGHT, DECODER, (config.decoder_norm_position ?? config.norm_position) === "pre", config.decoder_layers);
+  for (const [x, what, side] of [[LEFT, "Input", "encoder"], [RIGHT, "Output", "decoder"]]) drawEmbedding(svg, x, what, side, config);
+  // From the encoder's output come the keys and values of each decoder layer.
+  const middle = (LEFT + RIGHT) / 2;
+  for (const [i, name] of ["k", "v"].entries())
+    arrow(svg, `M${LEFT + 4 - 8 * i} ${encoderTop} v${-12 - 7 * i} H${middle - 4 + 8 * i} V${crossing.y - 9 - 7 * i} H${crossing[name]} V${crossing.y - SPLIT + 1}`, name);
+  box(svg, "Linear + Softmax", "softmax", "beam", "softmax", RIGHT, decoderTop - 24 - BOX);
+  arrow(svg, `M${RIGHT} ${decoderTop} V${decoderTop - 23}`);
+  arrow(svg, `M${RIGHT} ${decoderTop - 24 - BOX} V${decoderTop - 44 - BOX}`);
+  write(svg, "the next token", { x: RIGHT, y: decoderTop - 52 - BOX });
+  write(svg, facts(config), { x: WIDTH / 2, y: BOTTOM + 132, class: "facts" });
+  const top = decoderTop - 66 - BOX;
+  return svg.call(set, { viewBox: `0 ${top} ${WIDTH} ${BOTTOM + 140 - top}` }).node();
 }
 
-function draw({ config }) {
-  const svg = window.d3.create("svg").attr("viewBox", `50 76 ${WIDTH - 90} ${HEIGHT - 76}`).attr("role", "group")
-    .attr("aria-label", "Figure 1, the model architecture. Each part is a link to its chapter.");
-  svg.append("defs").append("marker").attr("id", "tip").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4).attr("markerWidth", 6).attr("markerHeight", 6)
-    .attr("orient", "auto").append("path").attr("d", "M0 0 8 4 0 8z").attr("class", "tip");
-  const arrow = (path) => svg.append("path").attr("d", path).attr("class", "arrow").attr("marker-end", "url(#tip)");
-  const label = (text, x, y, anchor = "middle", className = "") => svg.append("text").attr("x", x).attr("y", y).attr("text-anchor", anchor).attr("class", className).text(text);
-  const box = (text, chapter, x, y, className, height = 30, width = 176) => {
-    const link = svg.append("a").attr("href", `#${chapter}`).attr("class", `part ${className}`);
-    link.append("rect").attr("x", x - width / 2).attr("y", y).attr("width", width).attr("height", height).attr("rx", 7);
-    link.append("text").attr("x", x).attr("y", y + height / 2 + 4).attr("text-anchor", "middle").text(text);
-  };
+function addTips(svg) {
+  const defs = svg.append("defs");
+  for (const name of ["plain", "q", "k", "v", "residual"])
+    defs.append("marker").call(set, { id: `tip-${name}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto",
+      markerUnits: "userSpaceOnUse" }).append("path").call(set, { d: "M0 0 8 4 0 8z", class: `tip ${name}` });
+}
 
-  const [left, right] = [190, 450];
-  const bottom = 452;
-  const stack = (boxes, x, layers) => {
-    const top = bottom - boxes.length * 44 - 14;
-    svg.append("rect").attr("x", x - 105).attr("y", top).attr("width", 210).attr("height", bottom - top - 4).attr("rx", 14).attr("class", "frame");
-    boxes.forEach(([text, chapter], i) => {
-      const y = bottom - (i + 1) * 44;
-      if (i) arrow(`M${x} ${y + 44} V${y + 31}`);
-      box(text, chapter, x, y, text.startsWith("Add") ? "norm" : text.startsWith("Feed") ? "feed-forward" : "attention");
-    });
-    for (const [i, [text]] of boxes.entries()) { // residual connections
-      if (!text.startsWith("Add")) arrow(`M${x} ${bottom - i * 44 + (i ? -7 : 4)} H${x - 95} V${bottom - (i + 2) * 44 + 15} H${x - 89}`);
-    }
-    label(`${layers} ×`, x === left ? x - 115 : x + 115, (top + bottom) / 2, x === left ? "end" : "start", "times");
-    return top;
-  };
-  const encoderTop = stack(ENCODER, left, config.encoder_layers);
-  const decoderTop = stack(DECODER, right, config.decoder_layers);
-  for (const [x, what] of [[left, "Input"], [right, "Output"]]) {
-    arrow(`M${x} ${bottom + 66} V${bottom + 58}`);
-    box(`${what} Embedding${config.position_encoding === "none" ? "" : " + Positions"}`, "positions", x, bottom + 27, "embedding", 30, 208);
-    arrow(`M${x} ${bottom + 27} V${bottom - 13}`);
-    label(x === left ? "the sentence" : "the translation so far", x, bottom + 82);
+const arrow = (svg, d, name = "plain") => svg.append("path").call(set, { d, class: `arrow ${name}`, "marker-end": `url(#tip-${name})` });
+
+function box(svg, text, name, chapter, part, x, y, { height = BOX, half = HALF } = {}) {
+  const link = svg.append("a").call(set, { href: `#${chapter}`, class: `part ${name}`, "data-part": part });
+  link.append("rect").call(set, { x: x - half, y, width: 2 * half, height, rx: 7 });
+  write(link, text, { x, y: y + height / 2 + 4 });
+}
+
+/** A stack with its frame; returns the top and, in a decoder, where the keys and values of the encoder arrive. */
+function drawStack(svg, x, sublayers, isPre, layers) {
+  const frame = svg.append("rect");
+  let [y, crossing] = [BOTTOM - 18, null];
+  for (const sublayer of sublayers) {
+    const [, name, , part] = sublayer;
+    const fork = y;
+    if (isPre) y = norm(svg, x, y, "Norm");
+    if (name === "attention") {
+      const at = { q: x + 50, k: x, v: x - 50, y };
+      if (part === "cross-attention") crossing = at;
+      drawQueries(svg, x, at, part === "cross-attention");
+      y -= SPLIT;
+    } else y = rise(svg, x, y);
+    y -= BOX;
+    box(svg, ...sublayer, x, y);
+    y = isPre ? addition(svg, x, y) : norm(svg, x, y, "Add & Norm");
+    arrow(svg, `M${x} ${fork - 4} H${x - HALF - 14} V${y + (isPre ? 9 : 13)} H${x - (isPre ? 10 : HALF + 1)}`, "residual");
   }
-  arrow(`M${left} ${encoderTop + 18} V${encoderTop - 16} H${(left + right) / 2} V${bottom - 2 * 44 - 30} H${right - 89}`); // the encoder's output, to each decoder layer
-  box("Linear + Softmax", "beam", right, decoderTop - 62, "softmax");
-  arrow(`M${right} ${decoderTop + 18} V${decoderTop - 31}`);
-  arrow(`M${right} ${decoderTop - 62} V${decoderTop - 82}`);
-  label("the next token", right, decoderTop - 88);
-  label(facts(config), WIDTH / 2, HEIGHT - 6, "middle", "facts");
-  return svg.node();
+  frame.call(set, { x: x - HALF - 26, y: y - 12, width: 2 * HALF + 40, height: BOTTOM - y + 4, rx: 14, class: "frame" });
+  write(svg, `${layers} ×`, { x: x === LEFT ? x - HALF - 34 : x + HALF + 22, y: (y + BOTTOM) / 2, "text-anchor": x === LEFT ? "end" : "start", class: "times" });
+  if (isPre) y = norm(svg, x, y - 14, "Norm"); // the last norm follows the stack
+  return [y, crossing];
+}
+
+/** The queries, keys and values of an attention; those of cross-attention come from two sides. */
+function drawQueries(svg, x, { q, k, v, y }, isCross) {
+  if (!isCross) svg.append("path").call(set, { d: `M${x} ${y} V${y - 8} M${v} ${y - 8} H${q}`, class: "arrow plain" });
+  else svg.append("path").call(set, { d: `M${x} ${y} V${y - 4} H${q} V${y - 10}`, class: "arrow plain" });
+  for (const [name, end] of Object.entries(isCross ? { q } : { q, k, v })) arrow(svg, `M${end} ${y - 8} V${y - SPLIT + 1}`, name);
+}
+
+/** A norm above `y`; returns its top. */
+function norm(svg, x, y, text) {
+  arrow(svg, `M${x} ${y} V${y - GAP + 1}`);
+  box(svg, text, "norm", "encoder", "norm", x, y - GAP - 24, { height: 24 });
+  return y - GAP - 24;
+}
+
+function rise(svg, x, y) {
+  arrow(svg, `M${x} ${y} V${y - GAP + 1}`);
+  return y - GAP;
+}
+
+/** A circle with a plus above `y`; returns its top. */
+function addition(svg, x, y) {
+  arrow(svg, `M${x} ${y} V${y - GAP + 1}`);
+  const centre = y - GAP - 9;
+  svg.append("circle").call(set, { cx: x, cy: centre, r: 9, class: "plus" });
+  svg.append("path").call(set, { d: `M${x - 5} ${centre}h10M${x} ${centre - 5}v10`, class: "arrow plain" });
+  return centre - 9;
+}
+
+/** The embedding of a stack, with its positions. */
+function drawEmbedding(svg, x, what, side, { position_encoding: positions }) {
+  const y = BOTTOM + 56;
+  arrow(svg, `M${x} ${y + BOX + 14} V${y + BOX + 1}`);
+  box(svg, `${what} Embedding`, "embedding", "positions", `${side}-embedding`, x, y);
+  write(svg, side === "encoder" ? "the sentence" : "the translation so far", { x, y: y + BOX + 28 });
+  const top = positions === "none" ? y : addition(svg, x, y);
+  arrow(svg, `M${x} ${top} V${BOTTOM - 17}`);
+  if (positions === "none") return;
+  const wave = svg.append("a").call(set, { href: "#positions", class: "part positions", "data-part": "positions", "aria-label": "Positional encoding" });
+  const at = x - 54;
+  wave.append("circle").call(set, { cx: at, cy: top + 9, r: 13 });
+  wave.append("path").call(set, { d: `M${at - 8} ${top + 9}q4 -9 8 0t8 0`, class: "wave" });
+  svg.append("path").call(set, { d: `M${at + 13} ${top + 9}H${x - 9}`, class: "arrow positions" });
 }
 
 /** The model's sizes; two numbers if the stacks or vocabularies differ. */
 function facts(config) {
   const both = (first, second) => (second && second !== first ? `${count(first)} and ${count(second)}` : count(first));
   const heads = both(config.encoder_attention_heads, config.decoder_attention_heads);
-  const norms = config.norm_position === "pre" ? " · norms before the sub-layers" : "";
   return `d_model ${count(config.d_model)} · heads ${heads} · d_ff ${both(config.d_ff, config.decoder_d_ff)}`
-    + ` · ${both(config.vocab_size, config.decoder_vocab_size)} tokens${norms}`;
+    + ` · ${both(config.vocab_size, config.decoder_vocab_size)} tokens`;
 }

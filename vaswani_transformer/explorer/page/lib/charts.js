@@ -56,7 +56,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
 
 /** Adds bars with names and numbers; `items` are {name, value, colour, text}. With `onSelect(index)` they are buttons. */
 export function bars(root, items, { largest = Math.max(...items.map(({ value }) => value)), label, onSelect, format = number } = {}) {
-  const table = el("div", { class: "bars", role: "table", "aria-label": label });
+  const table = el("div", { class: "bars", role: onSelect ? "group" : "table", "aria-label": label });
   items.forEach(({ name, value, colour: c, text }, i) => {
     const bar = el("span", { class: "bar" });
     bar.style.width = `${(100 * Math.max(0, value)) / (largest || 1)}%`;

@@ -22,4 +22,4 @@ export function signedScale(largest) {
 }
 
 /** The class for readable text on a background: "on-light" or "on-dark" of style.css. */
-export const lettersOn = (background) => (window.d3.lab(background).l > 56 ? "on-light" : "on-dark");
+export const lettersOn = (background) => (window.d3.lab(background).l > 49.5 ? "on-light" : "on-dark");

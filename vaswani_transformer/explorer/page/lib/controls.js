@@ -5,6 +5,15 @@ import { el, number, shown } from "./dom.js";
 let controls = 0;
 const newId = () => `control-${++controls}`;
 
+/**
+ * Makes an element a setting of its figure, which links hold: `read()` returns its value as text, and `change(text)` sets it
+ * as the reader would.
+ */
+export function asSetting(element, name, read, change) {
+  element.dataset.setting = name;
+  return Object.assign(element, { readSetting: read, changeSetting: change });
+}
+
 /** A slider with its name and value; it calls `onChange(value)` at each move. `format(value)` is the text of the value. */
 export function slider({ name, min, max, step, value, onChange, format = number, key = name }) {
   const id = newId();
@@ -14,14 +23,20 @@ export function slider({ name, min, max, step, value, onChange, format = number,
     output.textContent = format(Number(input.value));
     onChange(Number(input.value));
   });
-  return el("div", { class: "control slider" }, el("label", { for: id }, name), input, output);
+  const change = (text) => {
+    input.value = text;
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  const control = el("div", { class: "control slider" }, el("label", { for: id }, name), input, output);
+  return asSetting(control, key, () => input.value, change);
 }
 
 /** A checkbox. */
 export function checkbox({ name, value, onChange, key = name }) {
   const id = newId();
   const input = el("input", { id, type: "checkbox", checked: value, "data-key": key, change: () => onChange(input.checked) });
-  return el("div", { class: "control checkbox" }, input, el("label", { for: id }, name));
+  const control = el("div", { class: "control checkbox" }, input, el("label", { for: id }, name));
+  return asSetting(control, key, () => (input.checked ? "on" : "off"), (text) => text !== (input.checked ? "on" : "off") && input.click());
 }
 
 /** A choice between options [value, text], shown as buttons side by side. */
@@ -30,11 +45,13 @@ export function choice({ name, options, value, onChange, key = name }) {
   const shared = newId();
   for (const [option, text] of options) {
     const id = newId();
-    const input = el("input", { id, type: "radio", name: shared, checked: option === value, "data-key": `${key} ${option}`,
+    const input = el("input", { id, type: "radio", name: shared, value: option, checked: option === value, "data-key": `${key} ${option}`,
       change: () => onChange(option) });
     group.append(input, el("label", { for: id }, text));
   }
-  return group;
+  const inputs = [...group.querySelectorAll("input")];
+  return asSetting(group, key, () => inputs.find(({ checked }) => checked)?.value ?? "",
+    (text) => inputs.find(({ value, checked }) => value === text && !checked)?.click());
 }
 
 /** A button. */
@@ -46,13 +63,15 @@ export function attentionPicker(state, { heads = true, kinds = true } = {}) {
   const size = state.size(stack);
   const names = [["encoder.self_attn", "encoder self"], ["decoder.self_attn", "decoder self"], ["decoder.cross_attn", "cross"]];
   const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
-  return el("div", { class: "controls" },
+  const picker = el("div", { class: "controls" },
     kinds && choice({ name: "attention", options: names, value: `${stack}.${kind}`, onChange: (value) => {
       const [stack, kind] = value.split(".");
       state.select({ stack, kind, token: null });
     } }),
     choice({ name: "layer", options: numbers(size.layers), value: layer, onChange: (layer) => state.select({ layer }) }),
     heads ? headChoice(size.heads, head, (head) => state.select({ head })) : null);
+  picker.querySelectorAll("[data-setting]").forEach((control) => delete control.dataset.setting); // the address holds the selection
+  return picker;
 }
 
 function headChoice(heads, value, onChange) {
@@ -71,7 +90,13 @@ export function tokenRow({ name, tokens, value = null, onSelect, onHover, shade,
     if (shade) chip.style.background = shade(i);
     row.append(chip);
   });
-  return row;
+  const isPressed = (i) => row.children[i]?.getAttribute("aria-pressed") === "true";
+  const read = () => Array.from(row.children, (_, i) => i).filter(isPressed).join(".");
+  return asSetting(row, key, read, (text) => {
+    const wanted = text === "" ? [] : text.split(".").map(Number);
+    // Twice, because a row with two pressed tokens drops the older one.
+    for (const i of [...wanted, ...wanted]) if (row.isConnected && !isPressed(i)) row.children[i]?.click();
+  });
 }
 
 /** A slider over steps 0 to `last`, with a button that plays them unless the system reduces motion; calls `onChange(step)`. */

@@ -11,10 +11,14 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+// \q{Q}, \k{K}, \v{V}, \pos{PE} and \res{x} have the colours of their concepts.
+const MACROS = Object.fromEntries(["q", "k", "v", "pos", "res"].map((name) => [`\\${name}`, `\\htmlClass{${name}}{#1}`]));
+const COLOURED = { macros: MACROS, trust: ({ command }) => command === "\\htmlClass", strict: false };
+
 /** A TeX formula as an element; `display` puts it on a separate line. */
 export function formula(tex, display = false) {
   const element = el("span", { class: display ? "formula display" : "formula" });
-  window.katex.render(tex, element, { displayMode: display, throwOnError: true });
+  window.katex.render(tex, element, { displayMode: display, throwOnError: true, ...COLOURED, macros: { ...MACROS } });
   return element;
 }
 

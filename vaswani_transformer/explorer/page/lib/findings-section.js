@@ -1,12 +1,12 @@
-// A chapter's last section: the results of the repository's experiments.
+// A chapter's last section: a table of results from the repository's experiments.
 import { el } from "./dom.js";
-import { FINDINGS } from "./findings.js";
+import { FACTS } from "./findings.js";
 
-/** Adds the findings of these experiments; experiments without findings are left out. */
+/** Adds the results of these experiments; experiments without results are left out. */
 export function findingsSection(root, ...experiments) {
-  const known = experiments.filter((name) => name in FINDINGS);
-  if (!known.length) return;
-  const paragraphs = known.map((name) => el("p", {}, FINDINGS[name]));
-  const origin = el("p", { class: "note" }, "Methods, uncertainty and commands: experiments/README.md in the repository.");
-  root.append(el("h3", {}, "Measurements"), el("div", { class: "prose measured" }, paragraphs, origin));
+  const facts = experiments.flatMap((name) => FACTS[name] ?? []);
+  if (!facts.length) return;
+  const rows = facts.map(([question, answer]) => el("tr", {}, el("th", { scope: "row" }, question), el("td", {}, answer)));
+  root.append(el("h3", {}, "Measurements"), el("table", { class: "measured" }, el("tbody", {}, rows)),
+    el("p", { class: "note" }, "Methods, uncertainty and commands: experiments/README.md in the repository."));
 }

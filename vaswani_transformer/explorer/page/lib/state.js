@@ -9,10 +9,12 @@ export class State {
     this.modelTensors = null;
     this.run = null;
     this.tensors = null;
+    this.target = "top"; // the chapter or figure in the address
+    this.pending = null; // the address whose figure is not yet restored
     this.selection = { stack: "encoder", kind: "self_attn", layer: 0, head: 0, token: null };
   }
 
-  /** Calls `listener` at each "model", "run", "select" or "theme". */
+  /** Calls `listener` at each "model", "run", "select", "theme", "chapter" or "address". */
   on(event, listener) {
     this.#listeners.set(event, [...(this.#listeners.get(event) ?? []), listener]);
   }
