@@ -487,6 +487,7 @@ class Tree:
             if child not in intervals:
                 place = self.place_lost(child, relative(span, source), begin, end, intervals, copies)
                 self.lost.append(Lost(child[-1], place))
+        self.join_neighbours(len(path), intervals, begin, end)
         spans = dict(inner)
         starts = {interval[0]: (child, interval[1]) for child, interval in intervals.items()}
         nodes: list[Node] = []
@@ -502,6 +503,27 @@ class Tree:
                 nodes += group.nodes if group else [self.pieces[i].text]
                 i += 1
         return expanded(nodes + copies.get(end, []))
+
+    def join_neighbours(self, depth: int, intervals: dict[Path, tuple[int, int]], begin: int, end: int):
+        """Extend elements over neighbouring words that belong to another element with the same markup.
+
+        E-books have all words in such elements, and words that move away from theirs would lose their format.
+        """
+        taken = {i for interval in intervals.values() for i in range(*interval)}
+
+        def extend(child: Path, indices: range) -> Iterator[int]:
+            for i in indices:
+                owner = (self.pieces[i].path or ())[depth : depth + 1]
+                if i in taken or (self.pieces[i].is_word and not (owner and owner[0].origin == child[-1].origin)):
+                    return
+                if self.pieces[i].is_word:
+                    yield i
+
+        for child, (first, last) in intervals.items():
+            last = max(extend(child, range(last, end)), default=last - 1) + 1
+            first = min(extend(child, range(first - 1, begin - 1, -1)), default=first)
+            intervals[child] = first, last
+            taken.update(range(first, last))
 
     def largest_run(self, path: Path, begin: int, end: int) -> tuple[int, int] | None:
         """Return the uninterrupted pieces of an element that have the most words, or None if none has any.

@@ -16,7 +16,7 @@ from functools import partial
 from markdown_it.token import Token
 
 from .document import Options, Span, TextDocument
-from .inline import Node, split_texts, text_of
+from .inline import Node, has_words, split_texts, text_of
 from .markdown_blocks import BLOCK_NAMES, PARSER, Blocks, Content, Title, read_blocks
 from .markdown_inline import Reader, tag_of, unescaped
 from .markdown_writer import Layout, Writer, write_title
@@ -63,6 +63,9 @@ def read_content(document: str, content: Content, blocks: Blocks) -> Iterator[Sp
         begin, end = begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
         reader = Reader(content.text)
         nodes = reader.read(tokens)
+        if not any(map(has_words, nodes)):
+            reader = Reader(content.text, keeps_lines=True)
+            nodes = reader.read([token for token in tokens if begin <= token.meta["span"][0] < end])
         if begin < end and split_texts(nodes):
             is_whole = content.kind != "html" and begin == 0 and end == len(content.text.rstrip())
             writer = Writer(

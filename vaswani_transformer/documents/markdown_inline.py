@@ -385,6 +385,9 @@ def pair_tags(tokens: Sequence[Token]) -> dict[int, int]:
 class Reader:
     """Makes nodes of the tokens of a content.
 
+    Args:
+        keeps_lines: Line ends stay where they are, for contents without words of their own, such as a row of images.
+
     Attributes:
         spelling: How the content spells characters, where it has an escape or an entity for them.
         breaks: How it spells each line break.
@@ -393,6 +396,7 @@ class Reader:
     content: str
     spelling: dict[str, str] = field(default_factory=dict)
     breaks: list[str] = field(default_factory=list)
+    keeps_lines: bool = False
 
     def read(self, tokens: Sequence[Token]) -> list[Node]:
         self.tokens, self.pairs = tokens, pair_tags(tokens)
@@ -422,6 +426,8 @@ class Reader:
         elif token.type == "softbreak":
             if self.breaks and ">" in self.breaks[-1] and self.content.endswith(self.breaks[-1], 0, begin):
                 self.breaks[-1] += "\n"  # <br> at the end of a line
+            elif self.keeps_lines:
+                yield Object(raw_markup(self.content[begin:end]))
             else:
                 yield "\n"
         elif token.type == "hardbreak":

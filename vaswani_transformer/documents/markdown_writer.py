@@ -89,7 +89,8 @@ class Writer:
     def write(self, nodes: list[Node], style: Style) -> str:
         """Return the nodes as lines without prefixes."""
         text = Pass(self, style).nodes(nodes).strip(" ")
-        text = "\n".join(wrap(line, self.layout.width) for line in text.split(LINE_END)).replace(SPACE, " ")
+        text = "\n".join(wrap(line, self.layout.width, self.is_html) for line in text.split(LINE_END))
+        text = text.replace(SPACE, " ")
         if style.has_escapes and not self.is_html and not self.is_cell and isinstance(nodes[0], str):
             text = BLOCK_START.sub(escaped_start, text)
         return text
@@ -190,16 +191,15 @@ def one_line(text: str) -> str:
     return " ".join(text.replace(SPACE, " ").replace(INNER_END, " ").split())
 
 
-def wrap(text: str, width: int) -> str:
+def wrap(text: str, width: int, is_html: bool) -> str:
     """Wrap a text to a width, if it is not 0; no line begins with what would be read as another block."""
     if not width:
         return text
     lines = []
     for word in text.split(" "):
         length = len(lines[-1].rpartition(INNER_END)[2]) if lines else 0
-        if lines and (
-            length + 1 + len(word.partition(INNER_END)[0]) <= max(width, MIN_WIDTH) or not SAFE_START.match(word)
-        ):
+        is_safe = SAFE_START.match(word) or (is_html and word.startswith("<"))
+        if lines and (length + 1 + len(word.partition(INNER_END)[0]) <= max(width, MIN_WIDTH) or not is_safe):
             lines[-1] += " " + word
         else:
             lines.append(word)
@@ -217,7 +217,7 @@ def meaning(nodes: list[Node]) -> list:
         elif isinstance(node, Object):
             if is_address(key := key_of(node.origin)):
                 add_text(values, key)
-            else:
+            elif key != "":  # a line end
                 values.append(("object", key, [*map(meaning, node.texts)]))
     return values
 

@@ -160,6 +160,15 @@ def test_a_mark_takes_the_markup_of_marks_only():
     assert result == "Hier ein [b:rot], großes [i:Haus!]"
 
 
+def test_a_word_apart_from_its_element_joins_a_neighbour_with_the_same_markup():
+    nodes = [Element("x", ["Now "]), Element("y", ["a man"]), Element("x", [" is reading a book"])]
+    result = transferred(nodes, "Jetzt liest ein Mann ein Buch", "0-0 4-1 1-2 2-3 5-4 6-5")
+    assert result == "[x:Jetzt liest] [y:ein Mann] [x:ein Buch]"
+    nodes[2].origin = "z"
+    result = transferred(nodes, "Jetzt liest ein Mann ein Buch", "0-0 4-1 1-2 2-3 5-4 6-5")
+    assert result == "[x:Jetzt] liest [y:ein Mann] [z:ein Buch]"
+
+
 def test_an_element_takes_a_word_of_a_neighbour_if_all_words_have_markup():
     nodes = [Element("b", ["Sign"]), " ", Element("a", ["up"])]
     assert transferred(nodes, "Jetzt anmelden", "0-0 0-1") == "[b:Jetzt] [a:anmelden]"

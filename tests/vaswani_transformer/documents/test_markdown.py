@@ -335,6 +335,11 @@ def test_shouting_keeps_the_structure(parts):
             "<details open>\n<summary>CLICK <b>ME</b></summary>\n\nTEXT *A*\n\n</details>\n",
         ),
         (
+            '<p>\n  <a href="x">\n    <img alt="A dog">\n  </a>\n  <img alt="A cat"></p>\n',
+            '<p>\n  <a href="x">\n    <img alt="A DOG">\n  </a>\n  <img alt="A CAT"></p>\n',
+        ),
+        ("> [![A dog](x)](y)\n> [![A cat](x)](z)\n", "> [![A DOG](x)](y)\n> [![A CAT](x)](z)\n"),
+        (
             '<p align=center>\n  <img src="a_b.png" alt="A dog">\n</p>\n',
             '<p align=center>\n  <img src="a_b.png" alt="A DOG">\n</p>\n',
         ),
