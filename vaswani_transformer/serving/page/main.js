@@ -2,6 +2,7 @@
 
 const WAIT = 400; // milliseconds without a key before a text is sent
 const ALTERNATIVES = 2;
+const UNCERTAIN = 0.35; // below it, a word is underlined (docs/guide/confidence.md)
 const SHORT = 200; // characters; of a longer text one translation is enough
 
 const at = (id) => document.getElementById(id);
@@ -47,7 +48,7 @@ async function translate() {
   try {
     const body = JSON.stringify({
       q: text, source: at("source").value, target: at("target").value, 
-      alternatives: text.length <= SHORT ? ALTERNATIVES : 0, api_key: at("key").value,
+      alternatives: text.length <= SHORT ? ALTERNATIVES : 0, confidence: true, api_key: at("key").value,
     });
     const headers = { "Content-Type": "application/json" };
     const said = await asked("translate", { method: "POST", headers, body, signal: mine.signal });
@@ -59,12 +60,32 @@ async function translate() {
   }
 }
 
-function answer({ translatedText, alternatives = [], warnings = [], detectedLanguage }, time = "") {
+const percent = (value) => value.toLocaleString([], { style: "percent" });
+
+// Uncertain words are underlined; a sentence below names them, for all who do not see lines or hover over words.
+function showConfidence(text, confidence) {
+  const pieces = [], uncertain = [];
+  let shown = 0, end = 0; // of the text, and of the last word
+  for (const { word, confidence: value } of confidence?.words ?? []) {
+    const begin = text.indexOf(word, end);
+    if (begin < 0) continue; // the text was changed after its translation, such as its capitals
+    end = begin + word.length;
+    if (value >= UNCERTAIN || !/[\p{L}\p{N}]/u.test(word)) continue;
+    const mark = Object.assign(document.createElement("u"), { textContent: word, title: `${percent(value)} likely to be right` });
+    pieces.push(text.slice(shown, begin), mark);
+    uncertain.push(`${word} (${percent(value)})`);
+    shown = end;
+  }
+  at("translation").replaceChildren(...pieces, text.slice(shown));
+  at("uncertain").textContent = uncertain.length ? `Check the underlined words; they may be wrong: ${uncertain.join(", ")}.` : "";
+}
+
+function answer({ translatedText, alternatives = [], warnings = [], detectedLanguage, confidence }, time = "") {
   show();
-  at("translation").textContent = translatedText;
+  showConfidence(translatedText, confidence);
   at("translation").ariaBusy = "false";
   at("translation").lang = at("target").value;
-  at("state").textContent = time;
+  at("state").textContent = [time, confidence && `${percent(confidence.mean)} of the words are likely to be right`].filter(Boolean).join(" · ");
   at("copy").hidden = !translatedText;
   at("detected").textContent = detectedLanguage ? `${names.of(detectedLanguage.language)}, ${Math.round(detectedLanguage.confidence)}% sure` : "";
   items("alternatives", alternatives);
