@@ -28,6 +28,7 @@ from .system.programs import find
 
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
+UNSEGMENTED = "Input must already be segmented"  # the start of a converter's note that codes are missing
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 
@@ -82,10 +83,20 @@ def convert_once(original: Original) -> Path:
         with temporary_folder(folder) as temporary:
             imported = import_original(original, *original.fetch(temporary), folder)
         checks = [check.to_dict() for check in imported.checks]
+        for problem in problems(imported.converted):
+            print(f"warning: {original.name}: {problem}", file=sys.stderr, flush=True)
         message = f"Converted {original.name} ({millions(imported.parameters)} parameters), {outcome(checks)}"
         return message, {"parameters": imported.parameters}
 
     return keep(original.key, convert, {"name": original.name, "version": original.version})
+
+
+def problems(converted: Any) -> list[str]:
+    """Returns what keeps a converted model from translating texts as they are: parts that its files do not have."""
+    if converted.tokenizer is None:
+        return ["It has no vocabulary files, and cannot translate without them."]
+    differences = converted.facts.get("tokenizer_differences", ())
+    return [f"{difference} (`vaswani convert`)" for difference in differences if difference.startswith(UNSEGMENTED)]
 
 
 def keep(key: str, make: Callable[[Path], tuple[str, Mapping[str, Any]]], record: Mapping[str, Any]) -> Path:

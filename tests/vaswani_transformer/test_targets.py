@@ -71,7 +71,7 @@ def test_long_texts_and_languages_of_the_pipeline(hub, romance):
             if not self._in_target_mode:
                 rows = torch.as_tensor(encoded["input_ids"]) if settings.get("return_tensors") else encoded["input_ids"]
                 rows = rows.tolist() if isinstance(rows, torch.Tensor) else rows
-                seen.extend(rows if isinstance(text, list) else [rows])
+                seen.extend(rows if isinstance(rows[0], list) else [rows])
             return encoded
 
     tokenizer.__class__ = Recording

@@ -12,6 +12,7 @@ from rich.table import Table
 from .. import cache as converted
 from ..system import console
 from ..system.console import Failure, errors_as_messages
+from ..targets import short_or_own, target_codes
 
 
 Clear = Annotated[
@@ -84,8 +85,10 @@ def table(records: list[dict[str, Any]]) -> Table:
 
 
 def languages(record: dict[str, Any]) -> str:
-    source, target = (record.get(f"{side}_language") or "?" for side in ("source", "target"))
-    return f"{source} → {target}"
+    facts = record.get("facts") or {}
+    source, target = (record.get(f"{side}_language") or facts.get(f"{side}_language") for side in ("source", "target"))
+    codes = short_or_own(target_codes(Path(record["path"])))
+    return f"{source or '?'} → {', '.join(codes) or target or '?'}"
 
 
 def comparison(checks: list[dict[str, Any]]) -> str:

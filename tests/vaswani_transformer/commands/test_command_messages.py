@@ -154,6 +154,7 @@ VERBS = {
     "translate": ["Hello!", "--checkpoint", "./absent"],
     "corpus": ["{file}", "--output", "out", "--checkpoint", "./absent"],
     "checkpoints": None,
+    "cache": ["--clear", "absent"],
     "info": ["./absent"],
     "serve": ["--checkpoint", "./absent"],
     "explore": ["--checkpoint", "./absent"],
