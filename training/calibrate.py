@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from vaswani_transformer import locating
+from vaswani_transformer import catalogue, locating
 from vaswani_transformer.documents.memories import is_memory, read_memory
 from vaswani_transformer.system.command_line import count, count_or_zero, make_app, option_groups, run_app
 from vaswani_transformer.system.console import errors_as_messages
@@ -146,6 +146,7 @@ def checkpoint_folder(options: Options) -> Path:
         if options.output.exists() and (not options.output.is_dir() or any(options.output.iterdir())):
             raise ValueError(f"{options.output} already exists and is not empty. Choose another name, or delete it.")
     elif not (given / "model.safetensors").is_file():
+        catalogue.resolve(options.checkpoint)  # reports a name that does not exist
         raise ValueError(
             f"{options.checkpoint} is not a folder of ours. Add --output FOLDER to calibrate a copy of the checkpoint."
         )

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from conversion import __main__
+from conversion import __main__, importing
 from conversion.files.torch import canonical, part_names
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
@@ -217,7 +218,8 @@ def test_the_command_line_comes_first(saved):
 
 def test_options_of_the_command_are_those_of_convert(saved, monkeypatch):
     calls = []
-    monkeypatch.setattr(__main__, "convert", lambda *arguments: calls.append(arguments))
+    imported = SimpleNamespace(checks=[])
+    monkeypatch.setattr(importing, "import_checkpoint", lambda *given, report: calls.append(given) or imported)
     words = "--heads 4 --norm-first --activation gelu --pad-id 0"
     __main__.main(["torch", "model.pt", "out", *words.split()])
     [(toolkit, source, out, _, _, given)] = calls

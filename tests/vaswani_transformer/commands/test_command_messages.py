@@ -162,6 +162,7 @@ VERBS = {
     "train": ["absent.yaml", "--output", "out"],
     "finetune": ["{file}", "--output", "out", "--checkpoint", "./absent"],
     "evaluate": ["./absent", "--source", "{file}", "--reference", "{file}"],
+    "calibrate": ["./absent", "{file}"],
     "convert": ["fairseq", "absent.pt", "out"],
     "publish": ["./absent", "ada/tiny"],
     "publish-page": ["ada/page", "--checkpoint", "./absent"],
