@@ -8,7 +8,8 @@ the server translates for the same time: each client sends a line, waits for its
 is the text before the first tab.
 
 Lines per second need a machine without other work. Lines per second of CPU time, of all the server's processes but not
-of the clients, hardly depend on other work.
+of the clients, depend less on other work if each process has one thread (`--threads 1`); several threads wait for each
+other, which takes CPU time.
 """
 
 import argparse
