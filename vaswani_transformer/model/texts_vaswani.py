@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case
+from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case, without_stress
 from .checks_vaswani import Languages, find_problems, missing_items, required_forms
 from .confidence_vaswani import least_certain_word, low_confidence_warnings, mean_confidence
 from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
@@ -264,14 +264,14 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return each sentence that is in capitals or in Title Case in the case that the model knows, else None."""
+        """Return each sentence in capitals, in Title Case or with stressed words in the usual case, others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
         recased: list[Replaced | None] = []
         for text in sentences:
             # Looking for terms takes longer than these tests, which most sentences fail.
-            if not (has_capitals(text) or is_title(text, language)):
+            if not (has_capitals(text) or is_title(text, language) or without_stress(text, language)):
                 recased.append(None)
                 continue
             terms = self.settings.glossary.uses(text, language) if self.settings.glossary else []
@@ -279,6 +279,7 @@ class LongTexts:
             recased.append(
                 in_sentence_case(text, self.tokenizer, language, spans)
                 or title_in_sentence_case(text, self.tokenizer, language, spans, names)
+                or without_stress(text, language, spans)
             )
         return recased
 
