@@ -20,6 +20,7 @@ from .confidence_vaswani import least_certain_word, low_confidence_warnings, mea
 from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
 from .items_vaswani import KEPT_ITEM
 from .languages_vaswani import language_warnings
+from .number_forms_vaswani import copied_numbers
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 from .titles_vaswani import is_title, names_in, title_in_sentence_case
@@ -204,9 +205,11 @@ class LongTexts:
         warnings = [sum(lists, []) for lists in zip(problems, *doubts, strict=True)]
         if "terms" in self.entries:
             add_terms(sentences, results)
-        for text, case, translations in zip(originals, recased, results, strict=True):
+        for sentence, text, case, translations in zip(sentences, originals, recased, results, strict=True):
             for translation in translations:
                 remove_broken(text, translation)
+                numbers = copied_numbers(sentence.model_input, translation["translation_text"], self.settings.languages)
+                replace_in(translation, Replaced(translation["translation_text"], numbers))
                 if case is not None:
                     restore_capitals(case, translation)
 
