@@ -208,7 +208,7 @@ def currencies(numbers: tuple[Number, ...], text: str) -> Iterator[tuple[str, st
     for number in numbers:
         around = text[max(0, number.start - 2) : number.start] + text[number.end : number.end + 2]
         yield from ((symbol, symbol) for symbol in CURRENCIES if symbol in around)
-        if word := CURRENCY_WORD.match(text, number.end):
+        if number.is_required and (word := CURRENCY_WORD.match(text, number.end)):
             yield word[word.lastindex or 1], "$€"[(word.lastindex or 1) - 1]
 
 

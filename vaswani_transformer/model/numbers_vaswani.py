@@ -28,8 +28,8 @@ MIN_PHONE_DIGITS = 7
 # 3/14/2025, 2025-03-14, 14.3.2025, 14.3. and 3/14.
 DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d)|(?<=/\d\d)|\.)(?![\d/-]|\.\d)")
 DECADE, YEARS_OF = re.compile(r"['’]?s\b|er\b"), re.compile(r"\bannées $", re.IGNORECASE)
-# Identifiers such as "LH2490" and "G20", but not sums such as "EUR50".
-CODE = re.compile(r"(?<![\w.,/-])(?!(?:EUR|USD|GBP|CHF|US)\d)[A-Z]{1,4}-?\d{2,6}(?![\w.,-]*\d)")
+# Identifiers such as "LH2490", but not sums and years such as "EUR500" and "FY2020". Others are often written apart.
+CODE = re.compile(r"(?<![\w.,/&-])(?!(?:EUR|USD|GBP|CHF|US|FY)\d)[A-Z]{2,4}\d{3,6}(?![\w.,-]*\d)")
 # What follows a number and gives it another value: "two weeks" (14 days, "quinze jours").
 PERIODS = {7: "weeks?|wochen?|semaines?", 10: "decades?|jahrzehnten?|décennies?", 12: "dozens?|dutzend|douzaines?"}
 PERIOD = re.compile("[ -](?:" + "|".join(f"({words})" for words in PERIODS.values()) + r")\b", re.IGNORECASE)
@@ -219,7 +219,7 @@ LANGUAGES = {
         tens="twenty thirty forty fifty sixty seventy eighty ninety",
         scales="hundred thousand million billion|bn|thousand_million trillion",
         joint="[- ](?:and )?",
-        halves="#(?:[- ]and[- ]a[- ]half\\b|½)(?:[ -]@\\b)?",
+        halves="(?:#(?: ?½|(?:[- ][a-z]+)?[- ]and[- ](?:a[- ])?half\\b)|\\ban? [a-z]+ and a half\\b)(?:[ -]@\\b)?",
         hints="1=first|single|once 2=second|twice|both|neither|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
         " 4=quarter|quadr 5=fifth 8=eighth 9=ninth 10=decade 12=twelfth|dozen 14=fortnight 20=twentie 30=thirtie"
         " 40=fortie 50=fiftie 60=sixtie 70=seventie 80=eightie 90=ninetie 100=centur|centen",
@@ -234,7 +234,7 @@ LANGUAGES = {
         tens="zwanzig dreißig|dreissig vierzig fünfzig sechzig siebzig achtzig neunzig",
         scales="hundert tausend million|millionen|mio milliarde|milliarden|mrd billion|billionen",
         joint="(?:und|[ -])?",
-        halves="(?:#(?: ?½|einhalb)|\\b(?P<one>anderthalb))(?:\\w{0,3} @\\b)?",
+        halves="(?:#(?: ?½|einhalb)|\\banderthalb)(?:\\w{0,3} @\\b)?",
         hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt|quartal 6=halbjahr 7=siebt 10=jahrzehnt 12=dutzend"
         " 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
         ambiguous="Acht millionen milliarden billionen",
@@ -301,12 +301,13 @@ def converted(number: Number, text: str, language: Language) -> set[Value]:
     """Return more values of a number, by what follows it in the text: two weeks are 14 days, 1.5 hours 90 minutes."""
     values = {value for value in number.values if isinstance(value, Decimal)}
     more: set[Value] = set()
-    if YEARS.match(text, number.end):  # 1.5 years are 18 months
+    # The unit may be inside, as in "a year and a half".
+    if YEARS.match(text, number.end) or YEARS.search(number.text):  # 1.5 years are 18 months
         more |= {12 * value for value in values if value % 1}
     if period := PERIOD.match(text, number.end):
         more |= {value * [*PERIODS][(period.lastindex or 1) - 1] for value in values}
         more |= {Decimal(15)} if Decimal(14) in more else set()  # "quinze jours"
-    if HOURS.match(text, number.end):
+    if HOURS.match(text, number.end) or HOURS.search(number.text):
         more |= {("time", int(60 * value)) for value in values if value % 1}
     if FINAL.match(text, number.end):
         more |= {2 * value for value in values}
@@ -322,7 +323,7 @@ def has_time(number: Number) -> bool:
 def read_literals(text: str, language: Language) -> Iterator[Number]:
     """Yield lists in brackets, identifiers, and telephone numbers, whose digits may be grouped in another way."""
     for match in CODE.finditer(text):
-        yield Number(match[0], match.start(), frozenset({match[0].replace("-", "")}))
+        yield Number(match[0], match.start(), frozenset({match[0]}))
     for match in LITERAL.finditer(text):
         digits = re.sub(r"\D", "", match[0])
         if match[0][0] == "[":
@@ -387,11 +388,15 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
 def read_halves(text: str, language: Language) -> Iterator[Number]:
     """Yield numbers and a half, in digits or in words, with "million" and the like after them."""
     for match in language.and_a_half.finditer(text):
-        whole = language.value_of(match["whole"]) if match["whole"] else 1
-        if whole is not None:
-            scale = language.words[match["scale"].lower()] if match["scale"] else 1
-            half = Decimal(scale_of(match["whole"] or "", language)) / 2  # "un million et demi"
-            yield Number(match[0], match.start(), frozenset({(whole + half) * scale}))
+        whole, start, value = match["whole"] or "", match.start(), 1
+        if whole.isdecimal():
+            value = int(whole)
+        elif whole:  # of several numbers the last: "einem viereinhalb Meter langen"
+            *_, (begin, _, value, _) = language.split_words(whole)
+            start += begin
+        scale = language.words[match["scale"].lower()] if match["scale"] else 1
+        half = Decimal(scale_of(whole, language)) / 2  # "un million et demi"
+        yield Number(text[start : match.end()], start, frozenset({(value + half) * scale}))
 
 
 def read_roman(text: str, language: Language) -> Iterator[Number]:
