@@ -13,6 +13,8 @@ from .spans_vaswani import Replaced, Span
 
 
 WORD = re.compile(r"[^\W\d_]+")
+LETTER_WORD = re.compile(r"[^\W\d_]\w*")
+START = re.compile(r"[^\w<{%]*([^\W\d_]\w*)")  # the first word, if no number and no item is before it
 MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
 MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
 ROMAN = re.compile("[IVX]{2,}")
@@ -194,3 +196,15 @@ def in_capitals(translation: str, source: str) -> Replaced:
             if match[0] not in spared and not overlaps(match.span(), items)
         ),
     )
+
+
+def with_capital_start(translation: str, source: str) -> Replaced:
+    """Return a translation that begins with a capital if its source of several words does.
+
+    A word that the source has, too, such as "iPhone", stays.
+    """
+    first, words = START.match(translation), LETTER_WORD.findall(source)
+    if not (first and START.match(source) and len(words) > 1 and words[0][0].isupper()):
+        return Replaced(translation)
+    begin, letter = first.start(1), first[1][0]
+    return Replaced(translation, [((begin, begin + 1), letter.upper())] if first[1] not in words else ())

@@ -1,11 +1,11 @@
 """How a language writes numbers and times, for numbers that a translation must have or has copied from the source."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from .items_vaswani import outside_kept_items
-from .numbers_vaswani import LANGUAGES, NEUTRAL, SPACES, Language, Number, read_marks, read_numbers
+from .numbers_vaswani import LANGUAGES, NEUTRAL, ROMAN, SPACES, Language, Number, read_marks, read_numbers
 from .spans_vaswani import Span
 
 
@@ -29,7 +29,7 @@ def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
     if times:
         return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
     values = [value for value in number.values if isinstance(value, Decimal)]
-    if len(number.values) != 1 or not values or language is NEUTRAL:
+    if len(number.values) != 1 or not values or language is NEUTRAL or ROMAN.fullmatch(number.text):
         return (number.text,)
     value = int(values[0]) if values[0] == int(values[0]) else values[0]
     whole, _, fraction = f"{value:,f}".partition(".") if isinstance(value, Decimal) else (f"{value:,}", "", "")
@@ -88,6 +88,19 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> str | 
     groups = re.split(r"\D", whole if mark else fraction)
     decimals = LANGUAGES[languages[1]].decimal + fraction if mark else ""
     return THOUSANDS[languages[1]].join(groups) + decimals + number.text[len(digits) :]
+
+
+def times_in_target_form(numbers: Iterable[Number], text: str, language: Language) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of times in a text, and how another language writes them in digits: "9:30 Uhr" for half past nine.
+
+    A model that does not know the words for a time copies its digits.
+    """
+    for number in numbers:
+        moments = sorted(value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time")
+        match = re.search(rf"(?<!\w){re.escape(number.text)}(?!\w)", text)
+        if moments and match and language is not NEUTRAL:
+            form = format_time(moments[0], language)
+            yield match.span(), form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
 
 
 def time_form(number: Number, language: Language) -> str | None:

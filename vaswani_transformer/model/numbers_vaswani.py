@@ -45,6 +45,8 @@ WORD_ENDING = re.compile("(?:st|t|d)?(?:e[nrms]?|el|eln)|th|ths|s|fold|fach|[iè
 RANGE = re.compile(rf"[{SPACES}]?(?:[-–—/]|\b(?:to|till|until|and|or|bis|und|oder|à|et|ou|jusqu'à)\b)[{SPACES}]?")
 LATE = re.compile(r"abend|nacht|mittag|soir|après-midi|nuit|evening|afternoon|night", re.IGNORECASE)
 NOON = re.compile(r"\b(?:noon|midday|midi\b|mittag)|\b(midnight|minuit|mitternacht)", re.IGNORECASE)
+# "At 5.13" is a time, too.
+DOTTED_TIME, AT = re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"), re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I)
 ROMAN = re.compile(r"\b(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))(?<=[IVX])(e|ème|er|re)?\b(?!['’-]\w)")  # XIXe, Louis XIV
 ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
 ABBREVIATED_YEAR = re.compile("[-–/]")  # 1998/99
@@ -417,6 +419,8 @@ def read_digits(text: str, language: Language) -> Iterator[Number]:
         values: set[Value] = {number * language.words[scale.lower()] if scale else number for number in readings}
         if DECADE.match(text, match.end()) or YEARS_OF.search(text, 0, match.start()):
             values |= {number % 100 if number > 100 else 1900 + number for number in readings}
+        if (time := DOTTED_TIME.fullmatch(digits)) and AT.search(text, 0, match.start()):
+            values.add(("time", 60 * int(time[1]) + int(time[2])))
         parts = []
         if not read_marks(digits, language):  # a version, or numbers without spaces between them
             values.add(digits)

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from vaswani_transformer import TranslationPipeline, checkpoint_path, load
 from vaswani_transformer.model import lemmas_vaswani
-from vaswani_transformer.model.capitals_vaswani import in_capitals, in_sentence_case, without_stress
+from vaswani_transformer.model.capitals_vaswani import (
+    in_capitals,
+    in_sentence_case,
+    with_capital_start,
+    without_stress,
+)
 
 
 @cache
@@ -104,6 +109,23 @@ def test_terms_of_a_glossary_stay():
 )  # fmt: skip
 def test_the_translation_gets_capitals_and_items_stay(source, translation, wanted):
     assert in_capitals(translation, source).text == wanted
+
+
+@pytest.mark.parametrize(
+    "source, translation, wanted",
+    [
+        ("König Karl kam.", "king Karl came.", "King Karl came."),
+        ("« Écoute ! » dit-il.", "« listen! » he said.", "« Listen! » he said."),
+        ("The iPhone is new.", "iPhone ist neu.", "iPhone ist neu."),
+        ("Hund", "dog", "dog"),
+        ("the dog", "der Hund", "der Hund"),
+        ("In 2010 it was.", "2010 war es.", "2010 war es."),
+        ("Zwölf Uhr", "12 o'clock", "12 o'clock"),
+        ("", "", ""),
+    ],
+)
+def test_a_translation_begins_with_a_capital_if_its_source_does(source, translation, wanted):
+    assert with_capital_start(translation, source).text == wanted
 
 
 PIECES = [
