@@ -177,7 +177,12 @@ def choose(word: str, spelling: str, before: str, after: str, language: str | No
 def with_first_capital(text: str, replacements: list[tuple[Span, str]]) -> list[tuple[Span, str]]:
     """Return the replacements with a capital at the beginning of the sentence, unless a number is there."""
     first = WORD.search(text)
-    if replacements and first and replacements[0][0][0] == first.start() and not re.search(r"\d", text[: first.start()]):
+    if (
+        replacements
+        and first
+        and replacements[0][0][0] == first.start()
+        and not re.search(r"\d", text[: first.start()])
+    ):
         span, word = replacements[0]
         return [(span, word[:1].upper() + word[1:]), *replacements[1:]]
     return replacements

@@ -33,8 +33,9 @@ UNITS = {
     "kg": "kilo", "g": r"gr(?:\b|am)", "ml": "millil", "cl": "[cz]entil", "l": "lit(?:er|re)", "kW": "kilow",
     "W": "watt", "V": "volt", "Hz": "hertz", "kHz": "kiloh", "MHz": "m[eé]gah", "GHz": "gigah",
     "kB": "ko|kilo", "MB": "mo|m[eé]ga", "GB": "go|giga", "TB": "to|t[eé]ra", "°C": "°|grad|deg", "°F": "°|grad|deg",
-    "%": "per ?cent|pour[- ]?cent|prozent|v\\. ?h\\.", "mph": "meile|mil(?:le|es)", "km/h": "kmh|kph|kilom|stundenkilom",
-    "lb": "pfund|livre|pound", "oz": "unze|once|ounce", "ft": "fu[ßs]|pied|f[eo]", "m²": "qm|quadrat|m2|m[eè]tres? carr|sq",
+    "%": "per ?cent|pour[- ]?cent|prozent|v\\. ?h\\.", "mph": "meile|mil(?:le|es)",
+    "km/h": "kmh|kph|kilom|stundenkilom", "lb": "pfund|livre|pound", "oz": "unze|once|ounce", "ft": "fu[ßs]|pied|f[eo]",
+    "m²": "qm|quadrat|m2|m[eè]tres? carr|sq",
     "kWh": "kilowatt",
 }  # fmt: skip
 CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|livre|sterling|gbp"}

@@ -19,11 +19,13 @@ GAP = r"[ \u00a0\u202f./-]"  # between digits of a telephone number
 # Streets with a number, and places with a postal code after them; both are written in the country's own language.
 WORD = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]+"
 GERMAN_STREET = (
-    rf"\b(?:(?:Kleine|Große|Alte|Neue|Obere|Untere|Lange)[ ])?(?:{WORD}-){{0,3}}{WORD}-?(?i:stra(?:ß|ss)e|str\.|gasse|weg|allee|platz|damm|ufer)[ ]\d{{1,4}}(?:[ ]?[a-h])?\b"
+    rf"\b(?:(?:Kleine|Große|Alte|Neue|Obere|Untere|Lange)[ ])?(?:{WORD}-){{0,3}}{WORD}-?"
+    r"(?i:stra(?:ß|ss)e|str\.|gasse|weg|allee|platz|damm|ufer)[ ]\d{1,4}(?:[ ]?[a-h])?\b"
     rf"(?:,[ ](?:[AD]-)?\d{{4,5}}[ ]{WORD})?"
 )
 ENGLISH_STREET = (
-    rf"\b(?!(?:1[89]|20)\d\d[ ])\d{{1,5}}[A-Z]?[ ](?:{WORD}[ ]){{1,3}}(?:Street|Road|Avenue|Lane|Drive|Crescent|Boulevard|St|Rd|Ave|Blvd)\b"
+    rf"\b(?!(?:1[89]|20)\d\d[ ])\d{{1,5}}[A-Z]?[ ](?:{WORD}[ ]){{1,3}}"
+    r"(?:Street|Road|Avenue|Lane|Drive|Crescent|Boulevard|St|Rd|Ave|Blvd)\b"
     rf"(?:,(?:[ ]{WORD}){{1,2}}[ ][A-Z]{{1,2}}\d[A-Z\d]?[ ]\d[A-Z]{{2}}\b)?"
 )
 FRENCH_STREET = (

@@ -46,7 +46,10 @@ RANGE = re.compile(rf"[{SPACES}]?(?:[-–—/]|\b(?:to|till|until|and|or|bis|und
 LATE = re.compile(r"abend|nacht|mittag|soir|après-midi|nuit|evening|afternoon|night", re.IGNORECASE)
 NOON = re.compile(r"\b(?:noon|midday|midi\b|mittag)|\b(midnight|minuit|mitternacht)", re.IGNORECASE)
 # "At 5.13" is a time, too.
-DOTTED_TIME, AT = re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"), re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I)
+DOTTED_TIME, AT = (
+    re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"),
+    re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I),
+)
 ROMAN = re.compile(r"\b(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))(?<=[IVX])(e|ème|er|re)?\b(?!['’-]\w)")  # XIXe, Louis XIV
 ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
 ABBREVIATED_YEAR = re.compile("[-–/]")  # 1998/99
@@ -86,7 +89,8 @@ class Language:
     tens: The words for 20, 30, ..., 90.
     scales: The words for 100, 1,000, a million and so on.
     joint: The pattern between the words of a number.
-    halves: The pattern of a number and a half, with the groups "whole" and "scale". "#" is any number.
+    halves: The pattern of a number and a half, "#" is any number, "@" a thousand, a million and so on,
+        and the groups "noun" and "one" are what is counted.
     hints: Beginnings of other words that may translate a number, such as ordinals, after it.
     ambiguous: Words that are certainly numbers only together with others.
     months: The beginnings of the names of the months.
@@ -221,7 +225,8 @@ LANGUAGES = {
         tens="twenty thirty forty fifty sixty seventy eighty ninety",
         scales="hundred thousand million billion|bn|thousand_million trillion",
         joint="[- ](?:and )?",
-        halves="(?:#(?: ?½|(?:[- ][a-z]+)?[- ]and[- ](?:a[- ])?half\\b)|\\ban? [a-z]+ and a half\\b)(?:[ -]@\\b)?",
+        halves="(?:#(?: ?½|[- ]and[- ](?:a[- ])?half\\b(?! an?\\b)|(?P<noun> [a-z]+) and a half\\b)"
+        "|\\ban?(?P<one> [a-z]+) and a half\\b)(?:[ -]@\\b)?",
         hints="1=first|single|once 2=second|twice|both|neither|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
         " 4=quarter|quadr 5=fifth 8=eighth 9=ninth 10=decade 12=twelfth|dozen 14=fortnight 20=twentie 30=thirtie"
         " 40=fortie 50=fiftie 60=sixtie 70=seventie 80=eightie 90=ninetie 100=centur|centen",
@@ -237,8 +242,8 @@ LANGUAGES = {
         scales="hundert tausend million|millionen|mio milliarde|milliarden|mrd billion|billionen",
         joint="(?:und|[ -])?",
         halves="(?:#(?: ?½|einhalb)|\\banderthalb)(?:\\w{0,3} @\\b)?",
-        hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt|quartal 6=halbjahr 7=siebt 10=jahrzehnt 12=dutzend"
-        " 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
+        hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt|quartal 6=halbjahr 7=siebt 10=jahrzehnt"
+        " 12=dutzend 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
         ambiguous="Acht millionen milliarden billionen",
         months="jan|jän feb mär apr mai jun jul aug sep okt nov dez",
     ),
@@ -252,10 +257,10 @@ LANGUAGES = {
         " quatre-vingts|quatre-vingt|quatre_vingts|quatre_vingt|huitante nonante",
         scales="cent|cents mille|milles million|millions milliard|milliards billion|billions",
         joint="[- ](?:et[- ])?",
-        halves="#(?: ?½|(?: @|(?! heure) [^\\W\\d_]+)? et demie?\\b)",
-        hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 6=semestr 9=neuvième"
-        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz|huitième_de_finale|huitièmes_de_finale"
-        " 30=trent 40=quarant 50=cinquant 60=soixant"
+        halves="#(?: ?½|(?: @|(?P<noun>(?! heure) [^\\W\\d_]+))? et demie?\\b)",
+        hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 6=semestr"
+        " 9=neuvième 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz "
+        " 16=seiz|huitième_de_finale|huitièmes_de_finale 30=trent 40=quarant 50=cinquant 60=soixant"
         " 100=siècle 1000=milli",
         ambiguous="neuf cents millions milliards billions",
         months="janv fév|fev mars avr mai juin juil août|aout sept oct nov déc|dec",

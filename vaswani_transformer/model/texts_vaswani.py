@@ -28,7 +28,7 @@ from .confidence_vaswani import least_certain_word, low_confidence_warnings, mea
 from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
 from .items_vaswani import KEPT_ITEM
 from .languages_vaswani import language_warnings
-from .number_forms_vaswani import copied_numbers, times_in_target_form
+from .number_forms_vaswani import copied_numbers, digits_for_words
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 from .titles_vaswani import is_title, names_in, title_in_sentence_case
@@ -426,9 +426,10 @@ def add_terms(sentences: Sequence[Sentence], results: Sequence[list[Translation]
 
 
 def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:
-    """Replace each item that the translation does not have by a letter, and each time by digits: the model copies them.
+    """Replace items and names that the translation does not have by letters, and times and halves by digits.
 
-    The next translation must contain these letters, and the numbers and words of `required_forms`.
+    The model copies both. The next translation must contain these letters, and the numbers and words of
+    `required_forms`.
     """
     missing = missing_items(sentence.text, translation)
     words_of_input = set(re.findall(r"\w+", sentence.model_input))
@@ -438,15 +439,19 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, langu
     if names:
         spans = [place.span() for place in places]
         found = re.finditer(rf"\b(?:{'|'.join(map(re.escape, names))})\b", sentence.text)
-        places = sorted(places + [name for name in found if not overlaps(name.span(), spans)], key=lambda place: place.start())
+        places = sorted(
+            places + [name for name in found if not overlaps(name.span(), spans)], key=lambda place: place.start()
+        )
     stand_ins = dict(zip(letters, places, strict=False))
     terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
     items = [(place.span(), letter) for letter, place in stand_ins.items()]
     lost_numbers, _ = differing_numbers(sentence.model_input, translation, languages)
-    times = times_in_target_form(lost_numbers, sentence.text, number_languages(languages)[1])
-    items += without_overlaps([*times], items + terms)
+    digits = digits_for_words(lost_numbers, sentence.text, *number_languages(languages))
+    items += without_overlaps([*digits], items + terms)
     copied = {place[0] for place in stand_ins.values()}
-    required = [forms for forms in required_forms(sentence.model_input, translation, languages) if forms[0] not in copied]
+    required = [
+        forms for forms in required_forms(sentence.model_input, translation, languages) if forms[0] not in copied
+    ]
     required += [(letter,) for letter in stand_ins]
     return Sentence(
         sentence.text,

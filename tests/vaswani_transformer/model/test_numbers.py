@@ -155,3 +155,9 @@ def test_the_form_of_the_other_language_has_the_same_value(value, writing, other
     text = f"{write(value, *marks)} €"
     copied = Replaced(text, copied_numbers(text, text, (language, other))).text
     assert values(copied, other) == [{value}] or (language == other and copied == text)
+
+
+def test_only_the_digits_need_to_be_copied():
+    """The words and units around them are translated."""
+    texts = "It lost 2.4 billion dollars.", "Sie hat 2.4 Milliarden Dollar verloren."
+    assert Replaced(texts[1], copied_numbers(*texts, ("en", "de"))).text == "Sie hat 2,4 Milliarden Dollar verloren."
