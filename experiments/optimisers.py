@@ -177,9 +177,12 @@ def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     curves = judged(results)
     rows = []
     for way, tokens in tokens_needed(results).items():
-        if not tokens or (len(tokens) == len(curves[way]) and way != PAPER):
-            reached = f"after {share(tokens):.0%} of its tokens" if tokens else "not reached"
-            rows.append((f"Final loss of the paper's Adam, with {label(way)}", reached))
+        if way == PAPER:
+            continue
+        reached = f"{share(tokens):.0%} of Adam's" if tokens else "not reached"
+        if 0 < len(tokens) < len(curves[way]):
+            reached += f" ({len(tokens)} of {len(curves[way])} seeds)"
+        rows.append((f"Tokens to reach the final loss of the paper's Adam: {label(way)}", reached))
     return rows
 
 

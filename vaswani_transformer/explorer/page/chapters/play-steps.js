@@ -165,7 +165,7 @@ export const steps = [
   { title: "Several heads look at once", part: ["encoder-attention"], chapter: "heads", seconds: 9, draw: drawHeads,
     text: (state) => `The token then takes a mixture of what the others carry, their values, and adds it to its own numbers. ${state.size("encoder").heads} heads `
       + `do this side by side, and each has learned to look for something else. For ${word(state.run.source.tokens[linkOf(state).row])}:` },
-  { title: "Block after block", part: ["encoder-attention", "encoder-feed-forward", "norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
+  { title: "Block after block", part: ["encoder-attention", "encoder-feed-forward", "encoder-norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
     text: (state) => `After attention, a small network works on each token alone. Both together are a block, and ${state.size("encoder").layers} blocks follow each `
       + `other. Each adds to the same list of numbers, which slowly turns from ${word(state.run.source.tokens[linkOf(state).row])} alone into this word in this sentence.` },
   { title: "The translation is written from left to right", part: ["mask", "decoder-embedding"], chapter: "decoder", seconds: 9, draw: drawMask,
