@@ -163,16 +163,14 @@ def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows of the explorer's table: what was measured, and the result."""
     verdict, reason = verdict_of(results)
     after, before = (costs.mean() for costs in costs_of_none(results).values())
-    growth = growth_of(results)
+    first, last = growth_of(results)
     return [
-        ("Loss added without warm-up, post-norm", f"{after:.2f} nats"),
-        ("Loss added without warm-up, pre-norm", f"{before:.2f} nats"),
+        ("Loss added without warm-up", f"post-norm {after:.2f} nats, pre-norm {before:.2f} nats"),
+        ("Post-norm loses more without warm-up", f"{ANSWERS.get(verdict, verdict)}: {reason}".replace("-", "−")),
         (
-            "Post-norm loses more without warm-up",
-            f"{ANSWERS.get(verdict, verdict)}: {reason}".replace("-", "−"),
+            "First gradient of the decoder's last layer, relative to its first layer",
+            f"post-norm {first:.1f} times, pre-norm {last:.1f} times",
         ),
-        ("First gradient in the decoder, last layer relative to first, post-norm", f"{growth[0]:.1f} times"),
-        ("First gradient in the decoder, last layer relative to first, pre-norm", f"{growth[1]:.1f} times"),
     ]
 
 

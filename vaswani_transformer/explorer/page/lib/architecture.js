@@ -28,9 +28,9 @@ export function drawArchitecture({ config }) {
   arrow(svg, `M${RIGHT} ${decoderTop} V${decoderTop - 23}`);
   arrow(svg, `M${RIGHT} ${decoderTop - 24 - BOX} V${decoderTop - 44 - BOX}`);
   write(svg, "the next token", { x: RIGHT, y: decoderTop - 52 - BOX });
-  write(svg, facts(config), { x: WIDTH / 2, y: BOTTOM + 132, class: "facts" });
+  write(svg, facts(config), { x: WIDTH / 2, y: BOTTOM + 142, class: "facts" });
   const top = decoderTop - 66 - BOX;
-  return svg.call(set, { viewBox: `0 ${top} ${WIDTH} ${BOTTOM + 140 - top}` }).node();
+  return svg.call(set, { viewBox: `0 ${top} ${WIDTH} ${BOTTOM + 150 - top}` }).node();
 }
 
 function addTips(svg) {
@@ -74,8 +74,7 @@ function drawStack(svg, side, sublayers, isPre, layers) {
     arrow(svg, `M${x} ${fork - 4} H${x - HALF - 14} V${y + (isPre ? 9 : 13)} H${x - (isPre ? 10 : HALF + 1)}`, "residual");
   }
   frame.call(set, { x: x - HALF - 26, y: y - 12, width: 2 * HALF + 40, height: BOTTOM - y + 4, rx: 14, class: "frame" });
-  const isLeft = side === "encoder";
-  write(svg, `${layers} ×`, { x: isLeft ? x - HALF - 22 : x + HALF + 10, y: y - 20, "text-anchor": isLeft ? "start" : "end", class: "times" });
+  write(svg, `${layers} ×`, { x: x - HALF - 32, y: y - 20, "text-anchor": "start", class: "times" });
   if (isPre) y = norm(svg, side, y - 14, "Norm"); // the last norm follows the stack
   return [y, crossing];
 }
