@@ -45,6 +45,21 @@ def test_a_link_lands_at_its_chapter_or_figure(page, width, target):
         wait_for_landing(page, target)
 
 
+def test_without_a_head_in_the_address_the_page_opens_at_the_head_that_the_play_explains(page):
+    open_at(page, "#attention-1")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert "“it” attends most to “book”" in page.text("#attention-1")
+    open_at(page, "#attention-1?attention=encoder.self_attn.1.2")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert page.js("return [...document.querySelectorAll('#attention-1 input:checked')].map(({ value }) => value)")[
+        :3
+    ] == [
+        "encoder.self_attn",
+        "0",
+        "1",
+    ]
+
+
 SHIFTS = """window.shift = 0;
     new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
       .observe({ type: "layout-shift", buffered: true });"""

@@ -184,10 +184,10 @@ export const steps = [
       return `For each token, the decoder also looks at your sentence. To write ${word(state.run.target.outputs[row])}, it looks at `
         + `${topThree(weights.part(row).data, state.run.source.tokens)}. Nobody told it which words belong together.`;
     } },
-  { title: "Every token gets a probability", part: ["softmax"], chapter: "decoder", seconds: 9, draw: drawChoice,
+  { title: "Every token gets a probability", part: ["softmax"], chapter: "decoder", seconds: 8, draw: drawChoice,
     text: (state) => `Which token comes next? All ${count(state.model.config.decoder_vocab_size ?? state.model.config.vocab_size)} get a probability. `
       + `These are the most probable ones ${choiceOf(state) ? `after “${beginning(state, choiceOf(state))}”` : "at the start"}:` },
-  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 9, draw: drawSearch,
-    text: ({ run }) => `The best next token does not always lead to the best sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`} `
-      + `at each step. In the end the best sentence wins: “${run.target.text}”` },
+  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 10, draw: drawSearch,
+    text: ({ run }) => `The best next token may lead to a poor sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`}. `
+      + `In the end the best sentence wins: “${run.target.text}”` },
 ];
