@@ -68,7 +68,7 @@ def test_the_texts_are_short_enough_to_read_while_it_plays(play):
         assert max(map(len, sentences)) <= 15 and sum(map(len, sentences)) / len(sentences) <= 11, text
         assert len(text.split()) / seconds <= 4.5, text  # words in a second
         words += len(text.split())
-    assert words / 90 <= 3.5
+    assert words / 90 <= 3.3
 
 
 def test_after_the_last_step_it_plays_again(page):
