@@ -32,7 +32,7 @@ TRANSLATIONS = {
     },
     "mini-fr-en": {
         "opening": "The dog didn't cross the street because he was too tired.",
-        "long-distance": "He never talked about his father anymore.",
+        "long-distance": "They both left the city.",
         "anaphora": "The king and his wife live in a big house.",
         "structure": "The book I read yesterday was very interesting.",
     },
