@@ -21,8 +21,9 @@ MEASURE = """
       const heights = {};
       for (const figure of document.querySelectorAll("figure")) {
         figure.scrollIntoView();
-        await pause();
-        heights[figure.id] = Math.round(figure.querySelector(".body").offsetHeight);
+        const body = figure.querySelector(".body");
+        do await pause(); while (body.style.minHeight); // the reserved height, until the figure is drawn
+        heights[figure.id] = Math.round(body.offsetHeight);
       }
       done(heights);
     })()"""
