@@ -7,10 +7,9 @@ import json
 import shutil
 import sys
 import time
+from pathlib import Path
 
 from selenium import webdriver
-
-from vaswani_transformer.explorer.app import PAGE
 
 
 SIZES = [(390, 844), (768, 1000), (1440, 1000)]
@@ -51,7 +50,7 @@ def measure(address: str) -> dict[str, list[int]]:
 
 
 if __name__ == "__main__":
-    file = PAGE / "lib" / "heights.js"
+    file = Path(__file__).parents[4] / "vaswani_transformer" / "explorer" / "page" / "lib" / "heights.js"
     before, _, rest = file.read_text(encoding="utf-8").partition("const HEIGHTS = {")
     lines = [
         f"  {json.dumps(figure)}: {pixels},\n"
