@@ -7,15 +7,12 @@ from threading import Thread
 
 import pytest
 import torch
+from random_checkpoint import random_checkpoint
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.app import PAGE
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.export import export
-from vaswani_transformer.learn_bpe import learn_tokenizer
-from vaswani_transformer.model.generation_vaswani import paper_generation_config
-from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 VARIANTS = {
@@ -37,26 +34,6 @@ CHAPTERS = (
 )  # fmt: skip
 
 
-def random_checkpoint(folder, **fields):
-    """A folder with a model of random weights; with `decoder_vocab_size` the target has a vocabulary of its own."""
-    tokenizer = learn_tokenizer([*PAIRS, *PAIRS.values()], vocab_size=300)
-    if size := fields.get("decoder_vocab_size"):
-        target = learn_tokenizer(list(PAIRS.values()), vocab_size=size)
-        tokenizer = VaswaniTokenizer.from_sides(tokenizer.backend_tokenizer, target.backend_tokenizer)
-    defaults = dict(
-        vocab_size=300, d_model=32, d_ff=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
-        decoder_attention_heads=4,
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model = VaswaniForConditionalGeneration(VaswaniConfig(**{**defaults, **fields}))
-    ids = {name: getattr(model.config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    model.generation_config = paper_generation_config(**ids)
-    model.generation_config.max_length = 24
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def check_every_chapter(page, texts):
     for text in texts:
         page.translate(text)
@@ -71,7 +48,7 @@ def check_every_chapter(page, texts):
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
-    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
+    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", max_length=24, **fields)))) as address:
         page = page_at(address)
         check_every_chapter(page, SENTENCES)
         page.show("training")

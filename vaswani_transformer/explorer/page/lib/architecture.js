@@ -14,8 +14,9 @@ const [LEFT, RIGHT] = [165, 435];
 export function drawArchitecture({ config }) {
   const svg = window.d3.create("svg").call(set, { role: "group", "aria-label": "Figure 1, the model architecture. Each part is a link to its chapter." });
   addTips(svg);
-  const [encoderTop] = drawStack(svg, LEFT, ENCODER, config.norm_position === "pre", config.encoder_layers);
-  const [decoderTop, crossing] = drawStack(svg, RIGHT, DECODER, (config.decoder_norm_position ?? config.norm_position) === "pre", config.decoder_layers);
+  const [encoderTop] = drawStack(svg, LEFT, ENCODER, config.norm_position === "pre", config.encoder_layers, config.final_norm);
+  const decoderIsPre = (config.decoder_norm_position ?? config.norm_position) === "pre";
+  const [decoderTop, crossing] = drawStack(svg, RIGHT, DECODER, decoderIsPre, config.decoder_layers, config.final_norm);
   for (const [x, what, side] of [[LEFT, "Input", "encoder"], [RIGHT, "Output", "decoder"]]) drawEmbedding(svg, x, what, side, config);
   // From the encoder's output come the keys and values of each decoder layer.
   const middle = (LEFT + RIGHT) / 2;
@@ -46,7 +47,7 @@ function box(svg, text, name, chapter, part, x, y, { height = BOX, half = HALF }
 }
 
 /** A stack with its frame; returns the top and, in a decoder, where the keys and values of the encoder arrive. */
-function drawStack(svg, x, sublayers, isPre, layers) {
+function drawStack(svg, x, sublayers, isPre, layers, hasFinalNorm) {
   const frame = svg.append("rect");
   let [y, crossing] = [BOTTOM - 18, null];
   for (const sublayer of sublayers) {
@@ -66,7 +67,7 @@ function drawStack(svg, x, sublayers, isPre, layers) {
   }
   frame.call(set, { x: x - HALF - 26, y: y - 12, width: 2 * HALF + 40, height: BOTTOM - y + 4, rx: 14, class: "frame" });
   write(svg, `${layers} ×`, { x: x === LEFT ? x - HALF - 34 : x + HALF + 22, y: (y + BOTTOM) / 2, "text-anchor": x === LEFT ? "end" : "start", class: "times" });
-  if (isPre) y = norm(svg, x, y - 14, "Norm"); // the last norm follows the stack
+  if (hasFinalNorm ?? isPre) y = norm(svg, x, y - 14, "Norm");
   return [y, crossing];
 }
 
