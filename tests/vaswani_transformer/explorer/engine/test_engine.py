@@ -90,7 +90,8 @@ def test_the_settings_of_a_run_are_the_servers(node, settings):
 
 
 @pytest.mark.parametrize("norms", [
-    dict(norm_position="pre"), dict(decoder_norm_position="pre"), dict(norm_position="pre", decoder_norm_position="post"),
+    dict(norm_position="pre"), dict(decoder_norm_position="pre"),
+    dict(norm_position="pre", decoder_norm_position="post"),
     dict(final_norm=True), dict(norm_position="pre", final_norm=False),
 ], ids=str)  # fmt: skip
 def test_every_tensor_equals_pytorchs_wherever_the_norms_are(node, tmp_path, norms):

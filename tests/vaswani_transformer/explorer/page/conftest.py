@@ -114,6 +114,11 @@ USE_CONTROLS = """(figure) => {
   }"""
 
 
+SUM_SHIFTS = """window.shift = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
+      .observe({ type: "layout-shift", buffered: true });"""
+
+
 class Page:
     """The page in the browser; `js` runs JavaScript and returns its result."""
 
@@ -123,6 +128,25 @@ class Page:
 
     def js(self, script: str, *arguments):
         return self.browser.execute_script(script, *arguments)
+
+    @contextmanager
+    def screen(self, width: int, height: int = 900):
+        """Give the page a screen of this size in pixels."""
+        size = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    @contextmanager
+    def layout_shifts(self):
+        """Yield a function that returns the sum of the layout shifts of the page that was opened in the block."""
+        script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SUM_SHIFTS})
+        try:
+            yield lambda: self.js("return window.shift")
+        finally:
+            self.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
 
     def wait(self, condition: str):
         """Waits until the JavaScript expression is true.

@@ -2,7 +2,6 @@
 
 import base64
 import xml.etree.ElementTree as ElementTree
-from contextlib import contextmanager
 
 import pytest
 
@@ -11,16 +10,6 @@ SENTENCE = "The girl who lives next door gave her brother a book."
 SETTINGS = "[...document.querySelectorAll('#%s [data-setting]')].map((e) => [e.dataset.setting, e.readSetting()])"
 PADDING = "parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"
 TOP = "document.getElementById('%s').getBoundingClientRect().top"
-
-
-@contextmanager
-def screen(page, width: int, height: int = 900):
-    size = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def open_at(page, address: str):
@@ -40,26 +29,17 @@ def wait_for_landing(page, target: str):
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("target", ["beam", "heads-2"])
 def test_a_link_lands_at_its_chapter_or_figure(page, width, target):
-    with screen(page, width):
+    with page.screen(width):
         open_at(page, f"#{target}")
         wait_for_landing(page, target)
 
 
-SHIFTS = """window.shift = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
-      .observe({ type: "layout-shift", buffered: true });"""
-
-
 @pytest.mark.parametrize("width", [390, 1200])
 def test_the_page_does_not_move_while_its_figures_appear(page, width):
-    script = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
-    try:
-        with screen(page, width):
-            open_at(page, "#heads")
-            wait_for_landing(page, "heads")
-            assert page.js("return window.shift") < 0.1
-    finally:
-        page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    with page.screen(width), page.layout_shifts() as shift:
+        open_at(page, "#heads")
+        wait_for_landing(page, "heads")
+        assert shift() < 0.1
 
 
 def test_a_link_in_the_contents_lands_at_its_chapter(page):

@@ -123,6 +123,15 @@ def test_an_exported_page_translates_without_a_network(page_at, browser, serve_c
     assert page.errors() == []
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+def test_an_exported_page_does_not_move_while_it_loads(browser, only_page, page_at, serve_copy, width):
+    """The sentence, its translation and the progress of loading appear in places that were reserved for them."""
+    with only_page.screen(width), only_page.layout_shifts() as shift:
+        page = page_at(serve_copy("mini-en-de"))
+        page.wait("document.querySelector('#loading progress').value === 1")
+        assert shift() < 0.05
+
+
 def test_a_file_that_is_missing_is_a_problem_in_words(page_at, browser, serve_copy):
     page = page_at(serve_copy(str(tiny_checkpoint())))
     browser.execute_cdp_cmd("Network.enable", {})
