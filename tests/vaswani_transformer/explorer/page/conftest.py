@@ -4,6 +4,8 @@ import shutil
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from waiting import TIMEOUT, wait_until
@@ -56,6 +58,33 @@ def server():
 
     with serving(CheckpointCache(CHECKPOINT)) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def serve_copy(tmp_path_factory):
+    """`serve_copy(checkpoint, ...)` is the address of an exported page on a plain file server, below its root."""
+    from vaswani_transformer.explorer.app import PAGE
+    from vaswani_transformer.explorer.checkpoints import CheckpointCache
+    from vaswani_transformer.explorer.export import export
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    folder = tmp_path_factory.mktemp("copies")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def serve(*checkpoints: str) -> str:
+        name = checkpoints[0].rpartition("/")[2]
+        if not (folder / "some" / name).exists():
+            cache = CheckpointCache(*checkpoints)
+            export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
+        return f"http://127.0.0.1:{server.server_port}/some/{name}/"
+
+    yield serve
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="session")
@@ -182,6 +211,13 @@ class Page:
     def show(self, chapter: str):
         self.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", chapter)
         self.wait(f"document.querySelector('#{chapter} figure .body')?.children.length")
+
+    def each_figure(self):
+        """Bring each figure into view, wait until it is drawn, and yield its id."""
+        for figure in self.js("return [...document.querySelectorAll('figure')].map((figure) => figure.id)"):
+            self.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", figure)
+            self.wait(f"document.querySelector('#{figure} .body').matches(':not([data-stale], :empty)')")
+            yield figure
 
     def translate(self, text: str):
         """Writes the sentence and waits for its translation, or for the problem that is shown instead."""

@@ -114,9 +114,7 @@ def test_a_damaged_address_opens_the_page(page, hash_):
 def test_every_figure_is_saved(page):
     open_at(page, "#recurrence?text=The+dog+sleeps.")
     page.js("URL.createObjectURL = (blob) => { window.blob = blob; return '#'; }")
-    for figure in page.js("return [...document.querySelectorAll('figure')].map((figure) => figure.id)"):
-        page.js("document.getElementById(arguments[0]).scrollIntoView({ behavior: 'instant' })", figure)
-        page.wait(f"document.querySelector('#{figure} .body').matches(':not([data-stale], :empty)')")
+    for figure in page.each_figure():
         page.js(
             "window.blob = null; document.querySelector(`#${arguments[0]} [data-tool='Save as SVG']`).click()", figure
         )

@@ -1,18 +1,13 @@
 """Every chapter works with unusual checkpoints and in an exported copy, without errors or invalid numbers."""
 
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import torch
 from random_checkpoint import random_checkpoint
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
-from vaswani_transformer.explorer.app import PAGE
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
-from vaswani_transformer.explorer.export import export
 
 
 VARIANTS = {
@@ -71,30 +66,6 @@ def check_places_of_dropout(text: str, config: dict):
 @pytest.mark.slow
 def test_every_chapter_works_with_the_shipped_checkpoint(page_at, server):
     check_every_chapter(page_at(server), ["The girl who lives next door gave her brother a book."])
-
-
-@pytest.fixture(scope="module")
-def serve_copy(tmp_path_factory):
-    """`serve_copy(checkpoint, ...)` is the address of an exported page on a plain file server, below its root."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    folder = tmp_path_factory.mktemp("copies")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    Thread(target=server.serve_forever, daemon=True).start()
-
-    def serve(*checkpoints: str) -> str:
-        name = checkpoints[0].rpartition("/")[2]
-        if not (folder / "some" / name).exists():
-            cache = CheckpointCache(*checkpoints)
-            export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
-        return f"http://127.0.0.1:{server.server_port}/some/{name}/"
-
-    yield serve
-    server.shutdown()
-    server.server_close()
 
 
 def go_offline(browser, offline: bool):
