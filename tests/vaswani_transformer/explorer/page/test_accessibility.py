@@ -9,8 +9,9 @@ AXE = Path(__file__).parents[4] / "build" / "npm" / "node_modules" / "axe-core" 
 # Its default rules, and an experimental one that Lighthouse has, too.
 RUN = """
     const rules = { "label-content-name-mismatch": { enabled: true } };
+    const done = arguments[0];
     axe.run({ rules, resultTypes: ["violations"] }).then(({ violations }) =>
-      arguments[0](violations.flatMap(({ id, nodes }) => nodes.map(({ target, html }) => [id, String(target), html]))))"""
+      done(violations.flatMap(({ id, nodes }) => nodes.map(({ target, html }) => [id, String(target), html]))))"""
 
 
 @pytest.fixture(scope="module")
