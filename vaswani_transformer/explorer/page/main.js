@@ -207,11 +207,13 @@ async function buildChapters() {
     const seen = entries.find((entry) => entry.isIntersecting);
     if (!seen) return;
     links.forEach((link, section) => section === seen.target ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
-    if (!links.has(seen.target) || seen.target.contains(find(state.target))) return; // the opening, or where the address already is
+    if (seen.target.contains(find(state.target))) return; // a figure of this chapter, or the chapter
     state.target = seen.target.id;
     if (state.run) state.emit("chapter");
   }, { rootMargin: "-20% 0px -70% 0px" });
-  for (const section of [find("opening"), ...links.keys()]) mark.observe(section);
+  links.forEach((_, section) => mark.observe(section));
+  const none = ([{ isIntersecting }]) => isIntersecting && links.forEach((link) => link.removeAttribute("aria-current"));
+  new IntersectionObserver(none).observe(find("top"));
 }
 
 function showAbout() {

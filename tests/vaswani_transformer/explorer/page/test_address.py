@@ -9,6 +9,10 @@ import pytest
 SENTENCE = "The girl who lives next door gave her brother a book."
 SETTINGS = "[...document.querySelectorAll('#%s [data-setting]')].map((e) => [e.dataset.setting, e.readSetting()])"
 PADDING = "parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"
+NEAR_FIGURES_ARE_DRAWN = """[...document.querySelectorAll("figure")].every((figure) => {
+    const { top, bottom } = figure.getBoundingClientRect();
+    return bottom < -500 || top > innerHeight + 500 || figure.querySelector(".body").matches(":not([data-stale], :empty)");
+})"""
 TOP = "document.getElementById('%s').getBoundingClientRect().top"
 
 
@@ -20,10 +24,7 @@ def open_at(page, address: str):
 
 
 def wait_for_landing(page, target: str):
-    page.wait(f"document.querySelector('#{target} .body, #{target}.body')?.children.length")
-    page.wait(f"Math.abs({TOP % target} - {PADDING}) < 40")
-    page.browser.execute_async_script("setTimeout(arguments[0], 500)")
-    assert abs(page.js(f"return {TOP % target} - {PADDING}")) < 40
+    page.wait(f"Math.abs({TOP % target} - {PADDING}) < 40 && {NEAR_FIGURES_ARE_DRAWN}")
 
 
 @pytest.mark.parametrize("width", [390, 1200])
@@ -32,6 +33,21 @@ def test_a_link_lands_at_its_chapter_or_figure(page, width, target):
     with page.screen(width):
         open_at(page, f"#{target}")
         wait_for_landing(page, target)
+
+
+def test_without_a_head_in_the_address_the_page_opens_at_the_head_that_the_play_explains(page):
+    open_at(page, "#attention-1")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert "“it” attends most to “book”" in page.text("#attention-1")
+    open_at(page, "#attention-1?attention=encoder.self_attn.1.2")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert page.js("return [...document.querySelectorAll('#attention-1 input:checked')].map(({ value }) => value)")[
+        :3
+    ] == [
+        "encoder.self_attn",
+        "0",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 1200])

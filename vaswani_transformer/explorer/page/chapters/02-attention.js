@@ -61,7 +61,7 @@ function drawSteps(body, state, settings) {
 function row(root, maps) {
   const boxes = maps.map(([title, tensor]) => el("div", {},
     el("h4", {}, formula(title), el("span", { class: "note" }, ` ${tensor.shape.join(" × ")}`))));
-  root.append(el("div", { class: "side-by-side" }, boxes));
+  root.append(el("div", { class: `side-by-side ${maps.length === 3 ? "three" : ""}` }, boxes));
   maps.forEach(([, tensor, options], i) => heatmap(boxes[i], tensor, options));
 }
 

@@ -155,39 +155,39 @@ const beginning = ({ run }, row) => run.target.tokens.slice(1, row + 1).map(({ t
 
 export const steps = [
   { title: "A sentence becomes tokens", part: [], chapter: "top", seconds: 8, draw: drawTokens,
-    text: (state) => `The model knows ${count(state.model.config.vocab_size)} tokens: words and pieces of words. Each token has a number. Your sentence becomes `
+    text: (state) => `The model knows ${count(state.model.config.vocab_size)} tokens: words and pieces of words. Each has a number. Your sentence becomes `
       + `a list of ${state.run.source.tokens.length} tokens. The last one, ${endOf(state)}, marks its end.` },
   { title: "Each token becomes a vector", part: ["encoder-embedding"], chapter: "positions", seconds: 9, draw: drawEmbeddings,
-    text: ({ model }) => `A token's number says nothing about its meaning. So the model has learned ${model.config.d_model} numbers for each token: its embedding. `
-      + "Tokens with similar uses have similar embeddings. Blue is positive, orange is negative." },
+    text: ({ model }) => `A token's number says nothing about its meaning. So the model has learned ${model.config.d_model} numbers for each: its embedding. `
+      + "Tokens with similar uses have similar embeddings. Blue is positive, orange negative." },
   { title: "Its position is added", part: ["positions"], chapter: "positions", seconds: 8, draw: drawPositions, isShown: ({ model }) => model.config.position_encoding !== "none",
-    text: () => "The model reads all tokens at once. On its own, it would not know their order. So each position has a pattern, which is added to the embedding." },
+    text: () => "The model reads all tokens at once. It would not know their order. So each position has a pattern, which is added to the embedding." },
   { title: "A token looks at the others", part: ["encoder-attention"], chapter: "attention", seconds: 11, draw: drawHead,
     text: (state) => {
       const { row, column, link } = linkOf(state);
       const { tokens } = state.run.source;
-      return "This is attention. Each token has a query: what it looks for. Each token also has a key: what it offers. The better they match, the larger the weight. "
+      return "This is attention. Each token has a query: what it looks for. Each has a key: what it offers. The better they match, the larger the weight. "
         + `Here ${word(tokens[row])} gives ${percent(link)} of its weight to ${word(tokens[column])}.`;
     } },
   { title: "Several heads look at once", part: ["encoder-attention"], chapter: "heads", seconds: 9, draw: drawHeads,
-    text: (state) => "Each token also has a value: what it passes on. The weights mix these values. The mixture is added to the token. "
+    text: (state) => "Each token also has a value: what it passes on. The weights mix these values. "
       + `${state.size("encoder").heads} heads do this at once, each in its own way. For ${it(state)}:` },
   { title: "Layer after layer", part: ["encoder-attention", "encoder-feed-forward", "encoder-norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
     text: (state) => `Then a small network works on each token alone. Attention and network form a layer; the encoder has ${state.size("encoder").layers}. `
-      + `Each layer adds something. So ${it(state)} slowly takes on its meaning in this sentence.` },
+      + `Each adds something. So ${it(state)} slowly takes on its meaning in this sentence.` },
   { title: "The decoder writes from left to right", part: ["mask", "decoder-embedding"], chapter: "decoder", seconds: 9, draw: drawMask,
-    text: () => "Now the decoder writes the translation, one token after another. It works like the encoder, with one rule. A token may only look back. "
-      + "A mask (grey) hides what is not written yet." },
+    text: () => "The decoder writes the translation, one token after another. It works like the encoder, with one rule: a token may only look back. "
+      + "A mask (grey) hides the rest." },
   { title: "It looks back at the sentence", part: ["cross-attention"], chapter: "decoder", seconds: 9, draw: drawCrossing,
     text: (state) => {
       const { weights, row } = crossingOf(state);
       return `For each token, the decoder also looks at your sentence. To write ${word(state.run.target.outputs[row])}, it looks at `
         + `${topThree(weights.part(row).data, state.run.source.tokens)}. Nobody told it which words belong together.`;
     } },
-  { title: "Every token gets a probability", part: ["softmax"], chapter: "decoder", seconds: 9, draw: drawChoice,
+  { title: "Every token gets a probability", part: ["softmax"], chapter: "decoder", seconds: 8, draw: drawChoice,
     text: (state) => `Which token comes next? All ${count(state.model.config.decoder_vocab_size ?? state.model.config.vocab_size)} get a probability. `
       + `These are the most probable ones ${choiceOf(state) ? `after “${beginning(state, choiceOf(state))}”` : "at the start"}:` },
-  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 9, draw: drawSearch,
-    text: ({ run }) => `The best next token does not always lead to the best sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`} `
-      + `at each step. In the end the best sentence wins: “${run.target.text}”` },
+  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 10, draw: drawSearch,
+    text: ({ run }) => `The best next token may lead to a poor sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`}. `
+      + `In the end the best sentence wins: “${run.target.text}”` },
 ];
