@@ -33,6 +33,7 @@ CONFIG = (
     "decoder_vocab_size",
     "norm_position",
     "decoder_norm_position",
+    "final_norm",
     "position_encoding",
     "position_layout",
     "label_smoothing",

@@ -49,8 +49,13 @@ SENTENCES = [(checkpoint, kind) for checkpoint, texts in TRANSLATIONS.items() fo
 
 
 @cache
+def loaded(checkpoint: str):
+    return load(checkpoint_path(checkpoint), dtype="float32")
+
+
+@cache
 def inspected(checkpoint: str, text: str) -> Inspection:
-    return inspect_translation(*load(checkpoint_path(checkpoint), dtype="float32"), text)
+    return inspect_translation(*loaded(checkpoint), text)
 
 
 def inspection_of(checkpoint: str, kind: str) -> Inspection:

@@ -1,4 +1,6 @@
 // The page: the form with the sentence, the chapters below it, and the code that connects them.
+import "./vendor/d3.min.js"; // window.d3
+import "./vendor/katex/katex.min.js"; // window.katex
 import { connect, Problem } from "./lib/data.js";
 import { addressOf, land, readAddress } from "./lib/address.js";
 import { button } from "./lib/controls.js";

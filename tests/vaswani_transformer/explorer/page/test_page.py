@@ -31,14 +31,10 @@ def test_odd_input_gives_a_translation_or_a_problem_in_words(page, text):
 
 @pytest.mark.parametrize("width", [360, pytest.param(1600, marks=pytest.mark.slow)])
 def test_the_page_does_not_scroll_sideways(page, width):
-    size = dict(width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with page.screen(width):
         for chapter in page.js("return [...document.querySelectorAll('section.chapter')].map((s) => s.id)"):
             page.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", chapter)
         page.wait("document.documentElement.scrollWidth <= window.innerWidth")
-    finally:
-        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_on_a_phone_the_sentence_can_be_changed_from_every_chapter(page):

@@ -175,6 +175,6 @@ function stopMark(svg, x, y, stop, i, isHere, onPress) {
     .call(set, { class: `stop ${isHere ? "here" : ""}`, role: "button", tabindex: 0, ...names })
     .call(pressed, onPress);
   group.append("circle").call(set, { cx: x, cy: y, r: 9 });
-  write(group, i + 1, { x, y: y + 4, class: "number", "aria-hidden": true });
-  write(group, length, { x, y: y === BRANCH ? y - 17 : y + 32, "aria-hidden": true });
+  write(group, i + 1, { x, y: y + 4, class: "number" });
+  write(svg, length, { x, y: y === BRANCH ? y - 17 : y + 32, class: `length ${isHere ? "here" : ""}`, "aria-hidden": true });
 }

@@ -15,8 +15,9 @@ const [LEFT, RIGHT] = [118, 374]; // the middles of the two stacks
 export function drawArchitecture({ config }) {
   const svg = window.d3.create("svg").call(set, { role: "group", "aria-label": "Figure 1, the model architecture. Each part is a link to its chapter." });
   addTips(svg);
-  const [encoderTop] = drawStack(svg, "encoder", ENCODER, config.norm_position === "pre", config.encoder_layers);
-  const [decoderTop, crossing] = drawStack(svg, "decoder", DECODER, (config.decoder_norm_position ?? config.norm_position) === "pre", config.decoder_layers);
+  const decoderIsPre = (config.decoder_norm_position ?? config.norm_position) === "pre";
+  const [encoderTop] = drawStack(svg, "encoder", ENCODER, config.norm_position === "pre", config.encoder_layers, config.final_norm);
+  const [decoderTop, crossing] = drawStack(svg, "decoder", DECODER, decoderIsPre, config.decoder_layers, config.final_norm);
   for (const [x, what, side] of [[LEFT, "Input", "encoder"], [RIGHT, "Output", "decoder"]]) drawEmbedding(svg, x, what, side, config);
   // From the encoder's output come the keys and values of each decoder layer.
   const middle = (LEFT + RIGHT) / 2 - 6;
@@ -54,7 +55,7 @@ function box(svg, lines, name, chapter, part, x, y, { height = heightOf(lines) }
 const heightOf = (lines) => BOX + (lines.length - 1) * LINE;
 
 /** A stack with its frame; returns the top and, in a decoder, where the keys and values of the encoder arrive. */
-function drawStack(svg, side, sublayers, isPre, layers) {
+function drawStack(svg, side, sublayers, isPre, layers, hasFinalNorm) {
   const x = side === "encoder" ? LEFT : RIGHT;
   const frame = svg.append("rect");
   let [y, crossing] = [BOTTOM - 18, null];
@@ -75,7 +76,7 @@ function drawStack(svg, side, sublayers, isPre, layers) {
   }
   frame.call(set, { x: x - HALF - 26, y: y - 12, width: 2 * HALF + 40, height: BOTTOM - y + 4, rx: 14, class: "frame" });
   write(svg, `${layers} ×`, { x: x - HALF - 32, y: y - 20, "text-anchor": "start", class: "times" });
-  if (isPre) y = norm(svg, side, y - 14, "Norm"); // the last norm follows the stack
+  if (hasFinalNorm ?? isPre) y = norm(svg, side, y - 14, "Norm");
   return [y, crossing];
 }
 
