@@ -253,11 +253,10 @@ def finding(results: dict[str, Any]) -> str:
     overlapping = [name for name in better if checkpoints[name]["by_hand"][2] >= eflomal[name][1]]
     losses = [rate_by_anchors(model) - lowest_rate(model) for model in checkpoints.values()]
     return (
-        f"The head that aligns best is {head}, in {count} of {len(checkpoints)} checkpoints. The head chosen by anchors "
-        f"has the lowest error rate of all heads in {losses.count(0)} of {len(checkpoints)} checkpoints (largest "
-        f"difference: {100 * max(losses):.1f} points). On sentences aligned by "
-        f"hand, the best head has a lower error rate than eflomal in {len(better)} of {len(checkpoints)} checkpoints; "
-        f"the intervals overlap in {len(overlapping)} of these."
+        f"The head that aligns best is {head}, in {count} of {len(checkpoints)} checkpoints. The head chosen by anchors has "
+        f"the lowest error rate of all heads in {losses.count(0)} of {len(checkpoints)} checkpoints (largest difference: "
+        f"{100 * max(losses):.1f} points). On sentences aligned by hand, the best head has a lower error rate than eflomal "
+        f"in {len(better)} of {len(checkpoints)} checkpoints; the intervals overlap in {len(overlapping)} of these."
     )
 
 

@@ -108,11 +108,15 @@ FAIRSEQ = FIXTURES / "fairseq" / "old_0.6.2"  # of the version that wrote the pu
 
 
 def fairseq_archive(archive: Path, *models: str) -> Path:
-    """Writes a .tar.bz2 with the files of fairseq's WMT archives: bpecodes, dict.en.txt, dict.de.txt and `models`."""
+    """Writes a .tar.bz2 with the files of fairseq's WMT archives: bpecodes, two dictionaries and `models`.
+
+    Its name has the languages, as in wmt16.en-de.joined-dict.transformer.tar.bz2.
+    """
+    languages = archive.name.split(".")[1].split("-")
     folder = archive.with_name(archive.name.removesuffix(".tar.bz2"))
-    folder.mkdir()
+    folder.mkdir(parents=True)
     shutil.copy(FIXTURES / "torch_nn_transformer" / "bpe.codes", folder / "bpecodes")
-    for ours, theirs in (("src", "en"), ("trg", "de")):
+    for ours, theirs in zip(("src", "trg"), languages, strict=True):
         # The words that only fill the dictionary become Moses' escapes.
         words = (FAIRSEQ / f"dict.{ours}.txt").read_text("utf-8")
         words = words.replace("madeupword0000", "&quot;").replace("madeupword0001", "&apos;")
@@ -120,7 +124,7 @@ def fairseq_archive(archive: Path, *models: str) -> Path:
     meters = [f"fairseq.meters.{name}Meter" for name in ("Average", "Time", "Stopwatch")]
     saved = load_pickle(FAIRSEQ / "checkpoint_last.pt", allowed=[argparse.Namespace], ignored=meters)
     saved = {name: saved[name] for name in ("args", "model")}
-    saved["args"].source_lang, saved["args"].target_lang = "en", "de"
+    saved["args"].source_lang, saved["args"].target_lang = languages
     for name in models or ["model.pt"]:
         torch.save(saved, folder / name, _use_new_zipfile_serialization=False)
     with tarfile.open(archive, "w:bz2") as file:

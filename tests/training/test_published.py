@@ -1,24 +1,28 @@
-"""The paper's task with published archives: the guide's command, on an archive and a test set of the same layout."""
+"""Published models: the guide's commands, on archives and a test set of the same layout."""
 
 import json
 import os
 import re
+import subprocess
+import sys
 import urllib.error
+from functools import partial
+from pathlib import Path
 
 import pytest
 import sacrebleu.dataset
 from sacremoses import MosesDetokenizer
 from stand_ins import FAIRSEQ, fairseq_archive
-from stand_ins import run as start
 
 from training import evaluate
 from training.evaluate import read_sacrebleu
-from training.scores import PAPER_GERMAN, SACREBLEU
+from training.scores import CHRF, PAPER, PAPER_GERMAN, SACREBLEU
 from vaswani_transformer import cache
 from vaswani_transformer.locating import locate
 
 
-ARCHIVE = "wmt16.en-de.joined-dict.transformer.tar.bz2"
+ROOT = Path(__file__).parents[2]
+ARCHIVES = [f"{name}.joined-dict.transformer.tar.bz2" for name in ("wmt16.en-de", "wmt14.en-fr")]
 MODELS = [f"model{i}.pt" for i in range(1, 5)]  # of an ensemble, such as wmt19.en-de.joined-dict.ensemble
 
 
@@ -28,26 +32,52 @@ def plain(lines: list[str], language: str) -> list[str]:
     return [detokenizer.detokenize(line.replace("@@ ", "").split()) for line in lines]
 
 
-def test_an_archive_is_scored_on_a_test_set_of_sacrebleu(tmp_path):
-    """Plain text is translated as fairseq translated its segmented text, with the search of Ott et al. (2018)."""
+@pytest.fixture
+def network(tmp_path, monkeypatch) -> Path:
+    """An empty folder, in which `curl` gets stand-ins of fairseq's archives, and sacrebleu has a test set."""
     recorded = json.loads((FAIRSEQ / "reference.json").read_text("utf-8"))
     theirs = [hypotheses[0]["tokens"] for hypotheses in recorded["generate"]["beam4_lenpen0.6"]]
-    sides = {"src": plain(recorded["source_bpe"], "en"), "ref": plain(theirs, "de")}
-    assert sides["src"][0] == "x-ray mü rema bo?"  # for Moses, two words
     newstest = tmp_path / "sacrebleu" / "wmt14" / "full"
     newstest.mkdir(parents=True)
-    for field in ("src", "ref", "docid", "genre", "origlang"):
-        lines = sides.get(field, ["any"] * len(theirs))
-        (newstest / f"wmt14_full.en-de.{field}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    archive, output = fairseq_archive(tmp_path / ARCHIVE), tmp_path / "scores.json"
-    command = f"evaluate {archive} --sacrebleu wmt14/full/en-de --beams 4 --alpha 0.6 --paper-bleu --output {output}"
-    script = "import sys; from vaswani_transformer.__main__ import main; sys.argv[0] = 'vaswani'; main()"
-    process = start(script, *command.split(), SACREBLEU=tmp_path / "sacrebleu", VASWANI_CACHE=tmp_path / "cache")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert "wmt14/full/en-de: 8 sentences" in out and "Texts are tokenized by Moses" in err
-    [result] = json.loads(output.read_text("utf-8"))["results"]
-    assert result[SACREBLEU]["value"] == result[PAPER_GERMAN]["value"] == pytest.approx(100)
+    for archive in ARCHIVES:
+        fairseq_archive(tmp_path / "archives" / archive)
+        target = archive.split(".")[1].partition("-")[2]
+        sides = {"src": plain(recorded["source_bpe"], "en"), "ref": plain(theirs, target)}
+        assert sides["src"][0] == "x-ray mü rema bo?"  # Moses splits the last word
+        for field in ("src", "ref", "docid", "genre", "origlang"):
+            lines = sides.get(field, ["any"] * len(theirs))
+            file = newstest / f"wmt14_full.en-{target}.{field}"
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    curl = tmp_path / "bin" / "curl"
+    curl.parent.mkdir()
+    curl.write_text(f'#!/bin/bash\ncp "{tmp_path}/archives/$(basename "${{@: -1}}")" .\n')
+    curl.chmod(0o755)
+    folders = (curl.parent, Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, folders), os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("SACREBLEU", str(tmp_path / "sacrebleu"))
+    monkeypatch.setenv("VASWANI_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    return tmp_path / "here"
+
+
+def test_the_commands_of_the_guide(network):
+    """Plain text is translated as fairseq translated its segmented text, with the search of Ott et al. (2018)."""
+    guide = (ROOT / "docs" / "guide" / "published.md").read_text("utf-8")
+    use, score = re.findall(r"<!-- needs the network -->\n```bash\n(.*?)```", guide, re.DOTALL)
+    bash = ["bash", "-euo", "pipefail", "-c"]
+    run = partial(subprocess.run, cwd=network, capture_output=True, text=True)
+    scored = run([*bash, score])
+    assert scored.returncode == 0, scored.stderr
+    for target in ("de", "fr"):
+        assert f"wmt14/full/en-{target}: 8 sentences" in scored.stdout
+    names = (SACREBLEU, CHRF, PAPER_GERMAN, SACREBLEU, CHRF, PAPER)
+    lines = [line.split("  ") for line in scored.stdout.splitlines() if "nrefs:1" in line]
+    assert [line[1] for line in lines] == [*names]
+    assert scored.stdout.count(" 100.00 ") == len(names)
+    assert scored.stderr.count("Texts are tokenized by Moses") == 2
+    used = run([*bash, use])
+    assert used.returncode == 0 and used.stdout.strip(), used.stderr
 
 
 def test_an_ensemble_is_refused_and_one_of_its_models_is_not(tmp_path, monkeypatch):
