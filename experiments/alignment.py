@@ -252,11 +252,12 @@ def finding(results: dict[str, Any]) -> str:
     better = [name for name, model in checkpoints.items() if model["by_hand"][0] < eflomal[name][0]]
     overlapping = [name for name in better if checkpoints[name]["by_hand"][2] >= eflomal[name][1]]
     losses = [rate_by_anchors(model) - lowest_rate(model) for model in checkpoints.values()]
+    number = len(checkpoints)
     return (
-        f"The head that aligns best is {head}, in {count} of {len(checkpoints)} checkpoints. The head chosen by anchors has "
-        f"the lowest error rate of all heads in {losses.count(0)} of {len(checkpoints)} checkpoints (largest difference: "
-        f"{100 * max(losses):.1f} points). On sentences aligned by hand, the best head has a lower error rate than eflomal "
-        f"in {len(better)} of {len(checkpoints)} checkpoints; the intervals overlap in {len(overlapping)} of these."
+        f"The head that aligns best is {head}, in {count} of {number} checkpoints. The head chosen by anchors has the "
+        f"lowest error rate of all heads in {losses.count(0)} of {number} checkpoints (largest difference: "
+        f"{100 * max(losses):.1f} points). On sentences aligned by hand, the best head has a lower error rate than "
+        f"eflomal in {len(better)} of {number} checkpoints; the intervals overlap in {len(overlapping)} of these."
     )
 
 

@@ -282,7 +282,7 @@ def read_sacrebleu(name: str) -> list[Pair]:
     """Return the pairs of a test set of sacrebleu, such as wmt14/full/en-de; it is downloaded on its first use.
 
     Raises:
-        ValueError: There is no such set, it has several references, or it cannot be downloaded.
+        ValueError: sacrebleu does not have the set or cannot download it, or the set has several references.
     """
     from sacrebleu.dataset import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR
