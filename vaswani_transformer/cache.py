@@ -28,8 +28,8 @@ from .system.programs import find
 
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
-# The starts of those of a converter's notes on the tokenizer that users must know: codes are missing, or a guess.
-REPORTED = "Input must already be segmented", "Texts are tokenized by Moses"
+# The starts of those notes on a tokenizer that users must know: a step is missing, or was guessed.
+REPORTED = "Input must already be", "Texts are tokenized by Moses"
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 

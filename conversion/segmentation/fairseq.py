@@ -9,7 +9,7 @@ from ..files.fairseq import FairseqCheckpoint
 from ..files.folders import beside
 from ..files.text import read_lines
 from ..options import ConversionError, shown
-from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose
+from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose, moses_escapes
 
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0 to 3; dict.txt starts at 4
@@ -18,8 +18,7 @@ CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 OVERWRITE = " #fairseq:overwrite"
-# Moses writes quotation marks and apostrophes so, and dashes inside words if it splits there.
-MOSES_ESCAPES, MOSES_DASH = {"&quot;", "&apos;"}, "@-@"
+MOSES_DASH = "@-@"  # how Moses writes dashes inside words if it splits there
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
 
@@ -96,10 +95,10 @@ def tokenizer(
         codes, spm = files_in(folder, names["bpe"], settings["bpe"])
     around, seen = None, []
     if moses is None and names["tokenizer"] is None and codes is not None:
-        tokens = {*vocabularies[0].tokens, *vocabularies[1].tokens}
-        seen = sorted(MOSES_ESCAPES & tokens)
+        seen = moses_escapes(*vocabularies)
         if seen:
-            around = moses_settings({"moses_no_dash_splits": MOSES_DASH not in tokens}, languages)
+            splits = any(MOSES_DASH in vocabulary.tokens for vocabulary in vocabularies)
+            around = moses_settings({"moses_no_dash_splits": not splits}, languages)
     elif moses or (moses is None and names["tokenizer"] == "moses"):
         around = moses_settings(settings["tokenizer"], languages)
     separator = settings["bpe"].get("bpe_separator")
