@@ -11,7 +11,8 @@ SETTINGS = "[...document.querySelectorAll('#%s [data-setting]')].map((e) => [e.d
 PADDING = "parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"
 NEAR_FIGURES_ARE_DRAWN = """[...document.querySelectorAll("figure")].every((figure) => {
     const { top, bottom } = figure.getBoundingClientRect();
-    return bottom < -500 || top > innerHeight + 500 || figure.querySelector(".body").matches(":not([data-stale], :empty)");
+    const isFar = bottom < -500 || top > innerHeight + 500;
+    return isFar || figure.querySelector(".body").matches(":not([data-stale], :empty)");
 })"""
 TOP = "document.getElementById('%s').getBoundingClientRect().top"
 

@@ -22,5 +22,5 @@ export async function drawFirstSteps(body) {
   lineChart(scores, { x: "step", y: "BLEU", domainX: [0, last.step], domainY: [0, 30], series: [{ name: "BLEU", colour: "c", points: [[0, 0], ...bleu] }],
     marks: [{ x: last.step, y: bleu.at(-1)[1], colour: "c", text: number(bleu.at(-1)[1]) }] });
   body.append(el("p", { class: "note" }, `A model with ${layers} + ${layers} layers and d_model ${d_model}, on ${count(pairs)} image captions: `
-    + `${count(last.step)} steps in about twenty minutes on one CPU core.`));
+    + `${count(last.step)} steps in 24 minutes on one CPU core.`));
 }
