@@ -176,3 +176,9 @@ def test_the_engine_in_the_browser_computes_the_models_tensors(page_at, browser,
 @pytest.mark.slow
 def test_every_chapter_works_in_a_copy(page_at, serve_copy):
     check_every_chapter(page_at(serve_copy(str(tiny_checkpoint()))), SENTENCES)
+
+
+@pytest.mark.slow
+def test_every_chapter_works_in_a_copy_of_a_pre_norm_checkpoint(page_at, serve_copy, tmp_path):
+    checkpoint = random_checkpoint(tmp_path / "pre-norm", norm_position="pre")
+    check_every_chapter(page_at(serve_copy(str(checkpoint))), SENTENCES)
