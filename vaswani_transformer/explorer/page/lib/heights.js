@@ -25,7 +25,7 @@ const HEIGHTS = {
   "positions-3": [847, 454, 573],
   "positions-4": [39, 39, 39],
   "recurrence-1": [574, 527, 508],
-  "recurrence-2": [857, 440, 346],
+  "recurrence-2": [857, 440, 421],
   "recurrence-3": [779, 609, 585],
   "training-1": [978, 589, 490],
   "training-2": [999, 579, 520],
