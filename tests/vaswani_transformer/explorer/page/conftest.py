@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from waiting import TIMEOUT, wait_until
@@ -46,6 +47,28 @@ def serving(cache):
         thread.join(TIMEOUT)
 
 
+@contextmanager
+def serving_files(folder: Path):
+    """The address of a plain file server, as long as the block lasts."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def serve_files():
+    return serving_files
+
+
 @pytest.fixture(scope="session")
 def serve():
     return serving
@@ -67,24 +90,17 @@ def serve_copy(tmp_path_factory):
     from vaswani_transformer.explorer.checkpoints import CheckpointCache
     from vaswani_transformer.explorer.export import export
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
     folder = tmp_path_factory.mktemp("copies")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving_files(folder) as address:
 
-    def serve(*checkpoints: str) -> str:
-        name = checkpoints[0].rpartition("/")[2]
-        if not (folder / "some" / name).exists():
-            cache = CheckpointCache(*checkpoints)
-            export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
-        return f"http://127.0.0.1:{server.server_port}/some/{name}/"
+        def serve(*checkpoints: str) -> str:
+            name = checkpoints[0].rpartition("/")[2]
+            if not (folder / "some" / name).exists():
+                cache = CheckpointCache(*checkpoints)
+                export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
+            return f"{address}some/{name}/"
 
-    yield serve
-    server.shutdown()
-    server.server_close()
+        yield serve
 
 
 @pytest.fixture(scope="session")

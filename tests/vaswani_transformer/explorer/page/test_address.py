@@ -11,7 +11,8 @@ SETTINGS = "[...document.querySelectorAll('#%s [data-setting]')].map((e) => [e.d
 PADDING = "parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"
 NEAR_FIGURES_ARE_DRAWN = """[...document.querySelectorAll("figure")].every((figure) => {
     const { top, bottom } = figure.getBoundingClientRect();
-    return bottom < -500 || top > innerHeight + 500 || figure.querySelector(".body").matches(":not([data-stale], :empty)");
+    const isFar = bottom < -500 || top > innerHeight + 500;
+    return isFar || figure.querySelector(".body").matches(":not([data-stale], :empty)");
 })"""
 TOP = "document.getElementById('%s').getBoundingClientRect().top"
 
@@ -81,11 +82,11 @@ def test_an_address_holds_sentence_selection_and_settings(page):
     "change",
     [
         ("dictionary-1", "plane temperature", "0.5"),
-        ("dictionary-1", "q", "-1.00 0.50"),
-        ("recurrence-2", "two words", "1.4"),
+        pytest.param(("dictionary-1", "q", "-1.00 0.50"), marks=pytest.mark.slow),
+        pytest.param(("recurrence-2", "two words", "1.4"), marks=pytest.mark.slow),
         ("heads-1", "off", "encoder.self_attn.0.2"),
         ("encoder-1", "stop", "3"),
-        ("training-1", "logarithmic axes", "on"),
+        pytest.param(("training-1", "logarithmic axes", "on"), marks=pytest.mark.slow),
     ],
     ids=lambda change: " ".join(change),
 )

@@ -7,7 +7,9 @@ import torch
 from random_checkpoint import random_checkpoint
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
+from vaswani_transformer.explorer.app import PAGE
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
+from vaswani_transformer.explorer.export import export
 
 
 VARIANTS = {
@@ -86,11 +88,42 @@ def test_an_exported_page_translates_without_a_network(page_at, browser, serve_c
         for head in (1, 2):
             page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
             page.wait("document.querySelectorAll('#heads-outcome tbody tr').length === 2")
+        assert len(list(page.each_figure())) > 20
     finally:
         go_offline(browser, False)
     host = page.address.split("/")[2]
     loaded = page.js("return performance.getEntriesByType('resource').map(({ name }) => new URL(name).host)")
     assert set(loaded) == {host}
+    assert page.errors() == []
+
+
+OWN_SENTENCES = {  # not among the page's, and their translations
+    "mini-en-de": ("The old bridge is very long.", "Die alte Brücke ist sehr lang."),
+    "mini-de-en": ("Die alte Brücke ist sehr lang.", "The old bridge is very long."),
+    "mini-en-fr": ("The old bridge is very long.", "Le vieux pont est très long."),
+    "mini-fr-en": ("Le vieux pont est très long.", "The old bridge is very long."),
+}
+
+
+@pytest.mark.slow
+def test_all_directions_are_translated_after_the_server_has_stopped(page_at, browser, serve_files, tmp_path):
+    export([CheckpointCache(name).open() for name in OWN_SENTENCES], tmp_path / "site", PAGE)
+    choose = """const select = document.getElementById("checkpoint"); select.value = arguments[0];
+        select.dispatchEvent(new Event("change"));"""
+    is_open = "document.getElementById('about').textContent.startsWith('%s,') && %s"
+    is_idle = "document.getElementById('sentence').ariaBusy === 'false'"
+    with serve_files(tmp_path / "site") as address:
+        page = page_at(address)
+        for name in OWN_SENTENCES:
+            page.js(choose, name)
+            page.wait(is_open % (name, is_idle))
+            page.translate("Paris")  # so that the weights are here
+    for name, (text, translation) in OWN_SENTENCES.items():
+        page.js(choose, name)
+        page.wait(is_open % (name, is_idle))
+        page.translate(text)
+        assert page.js("return document.getElementById('problem').hidden"), page.text("#problem")
+        assert page.js("return document.getElementById('translation').firstChild.textContent") == translation
     assert page.errors() == []
 
 
@@ -143,3 +176,9 @@ def test_the_engine_in_the_browser_computes_the_models_tensors(page_at, browser,
 @pytest.mark.slow
 def test_every_chapter_works_in_a_copy(page_at, serve_copy):
     check_every_chapter(page_at(serve_copy(str(tiny_checkpoint()))), SENTENCES)
+
+
+@pytest.mark.slow
+def test_every_chapter_works_in_a_copy_of_a_pre_norm_checkpoint(page_at, serve_copy, tmp_path):
+    checkpoint = random_checkpoint(tmp_path / "pre-norm", norm_position="pre")
+    check_every_chapter(page_at(serve_copy(str(checkpoint))), SENTENCES)
