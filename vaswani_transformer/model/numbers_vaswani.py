@@ -257,7 +257,7 @@ LANGUAGES = {
         " quatre-vingts|quatre-vingt|quatre_vingts|quatre_vingt|huitante nonante",
         scales="cent|cents mille|milles million|millions milliard|milliards billion|billions",
         joint="[- ](?:et[- ])?",
-        halves="#(?: ?½|(?: @|(?P<noun>(?! heure) [^\\W\\d_]+))? et demie?\\b)",
+        halves="#(?: ?½|(?: @|(?P<noun>(?! heure) [^\\W\\d_]+))? et demie?\\b(?!-))",
         hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 6=semestr"
         " 9=neuvième 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz "
         " 16=seiz|huitième_de_finale|huitièmes_de_finale 30=trent 40=quarant 50=cinquant 60=soixant"
