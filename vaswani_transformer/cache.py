@@ -28,7 +28,8 @@ from .system.programs import find
 
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
-UNSEGMENTED = "Input must already be segmented"  # the start of a converter's note that codes are missing
+# The starts of a converter's notes on the segmentation that are reported at the first use.
+UNSEGMENTED = "Input must already be segmented", "Input is not tokenized"
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 

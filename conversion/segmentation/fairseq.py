@@ -18,6 +18,12 @@ CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 OVERWRITE = " #fairseq:overwrite"
+# What only Moses writes in texts: escaped apostrophes and quotes, and hyphens inside words as a word of their own.
+ESCAPES, HYPHEN = ("&apos;", "&quot;"), "@-@"
+UNRECORDED = (
+    "Input is not tokenized before its byte-pair codes, as the checkpoint does not record a tokenizer. If it was trained "
+    "on text tokenized by Moses, pass --moses."
+)
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
 
@@ -71,9 +77,11 @@ def read_dictionary(path: Path, size: int) -> Vocabulary:
 
 def tokenizer(
     checkpoint: FairseqCheckpoint, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary],
-    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool,
+    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool | None,
 ) -> ConvertedTokenizer:  # fmt: skip
     """Builds the tokenizer from the given file or the one in `folder`; checkpoints rarely record their segmentation.
+
+    `moses` is None if it is not known; then the vocabulary tells whether its texts were tokenized by Moses.
 
     Raises:
         ConversionError: the recorded segmentation is not supported, or a file is damaged.
@@ -88,13 +96,27 @@ def tokenizer(
         raise ConversionError.from_problems(
             "Unsupported segmentation (remove dict.*.txt to convert the model without a tokenizer)", wrong
         )
-    around = None
-    if moses or names["tokenizer"] == "moses":
-        around = moses_settings(settings["tokenizer"], languages)
     if codes is None and spm is None:
         codes, spm = files_in(folder, names["bpe"], settings["bpe"])
+    recorded, kind = settings["tokenizer"], names["tokenizer"]
+    if kind != "moses":
+        recorded = recorded | seen_of_moses(vocabularies)
+    if moses is None:
+        is_likely = kind is None and (codes or spm) and not recorded["moses_no_escape"]
+        moses = kind == "moses" or bool(is_likely)
+    around = moses_settings(recorded, languages) if moses else None
     separator = settings["bpe"].get("bpe_separator")
-    return choose(*vocabularies, codes, spm, separator=separator, moses=around)
+    built = choose(*vocabularies, codes, spm, separator=separator, moses=around)
+    if codes and not moses and kind is None:
+        built.differences.append(UNRECORDED)
+    return built
+
+
+def seen_of_moses(vocabularies: Sequence[Vocabulary]) -> dict[str, bool]:
+    """Returns which steps of Moses the vocabularies show no trace of, by the names of fairseq's options."""
+    tokens = {token for vocabulary in vocabularies for token in vocabulary.tokens}
+    has_escapes = any(token.startswith(ESCAPES) for token in tokens)
+    return {"moses_no_escape": not has_escapes, "moses_no_dash_splits": HYPHEN not in tokens}
 
 
 def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesSettings:

@@ -12,7 +12,7 @@ from segmentation_texts import CODES, FILES, vocabulary
 from conversion import segmentation
 from conversion.files.fairseq import FairseqCheckpoint
 from conversion.options import ConversionError
-from conversion.segmentation.fairseq import files_in, read_dictionary
+from conversion.segmentation.fairseq import UNRECORDED, files_in, read_dictionary
 from conversion.toolkits import fairseq
 
 
@@ -60,7 +60,7 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     said = {"cfg": {"tokenizer": {"_name": "moses", "source_lang": "en", "target_lang": "de", "moses_no_escape": True}}}
     nothing = (None, None)
     made = fairseq.tokenizer(
-        FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False
+        FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, None
     ).tokenizer
     settings = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
     assert not any(settings.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
@@ -72,9 +72,28 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     assert files_in(FILES / "joeynmt" / "base", None, {})[1].name == "joint.model"
     said = {"cfg": {"bpe": {"_name": "gpt2"}, "tokenizer": {"_name": "nltk"}}}
     with pytest.raises(ConversionError, match=r"tokenizer='nltk' .*; bpe='gpt2'"):
-        fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False)
+        fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, None)
     with pytest.raises(ConversionError, match="Pass --languages"):
         fairseq.tokenizer(FairseqCheckpoint.from_saved({}), fairseq_folder, vocabularies, nothing, None, None, True)
+
+
+@pytest.mark.parametrize(
+    "tokens, moses, settings",
+    [
+        (["a", "&apos;s", "@-@"], None, {"escape": True, "dash_splits": True}),
+        (["a", "&quot;"], None, {"escape": True, "dash_splits": False}),
+        (["a", "&quot;"], False, None),
+        (["a", "@-@"], None, None),
+        (["a"], True, {"escape": False, "dash_splits": False}),
+    ],
+)
+def test_the_vocabulary_tells_whether_texts_were_tokenized_by_moses(fairseq_folder, tokens, moses, settings):
+    vocabularies, nothing = [vocabulary(tokens)] * 2, FairseqCheckpoint.from_saved({})
+    built = fairseq.tokenizer(nothing, fairseq_folder, vocabularies, ("en", "de"), CODES, None, moses)
+    kwargs = built.tokenizer.init_kwargs
+    made = {name: kwargs[f"moses_{name}"] for name in ("escape", "dash_splits") if f"moses_{name}" in kwargs}
+    assert made == (settings or {})
+    assert (UNRECORDED in built.differences) == (settings is None)
 
 
 def test_languages_tell_dictionaries_apart(fairseq_folder, tmp_path):
@@ -96,7 +115,7 @@ def test_pieces_without_what_cuts_them_are_joined():
     for pieces, option in ((["a@@", "b", "c"], "--codes"), (["\u2581a", "b", "\u2581c"], "--spm")):
         known = vocabulary(pieces)
         made = fairseq.tokenizer(
-            FairseqCheckpoint.from_saved({}), FILES, (known, known), (None, None), None, None, False
+            FairseqCheckpoint.from_saved({}), FILES, (known, known), (None, None), None, None, None
         )
         assert option in made.differences[0]
         assert made.tokenizer(" ".join(pieces)).input_ids == [4, 5, 6, 2]
