@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.loading import config_problem
@@ -88,11 +88,11 @@ def checkpoint_folder(checkpoint: str) -> Path:
 
 @contextmanager
 def exported_folder(
-    out: Path, checkpoint: str, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
+    out: Path, model: PreTrainedModel, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
 ) -> Iterator[Path]:
     """Yields a folder to fill, which becomes `out` if the block ends without an error.
 
-    Saves the tokenizer and the card, with `start` as its section on getting started and `library` as its library. The
+    Saves the tokenizer and the card of `model`'s folder, with `start` as its section on getting started and `library` as its library. The
     card keeps the licence.
 
     Raises:
@@ -103,7 +103,7 @@ def exported_folder(
         yield folder
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
-        card = checkpoint_folder(checkpoint) / "README.md"
+        card = Path(model.name_or_path) / "README.md"
         if card.is_file():
             (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
 

@@ -69,7 +69,7 @@ def export(checkpoint: str, out: Path):
     """
     model, tokenizer = load(checkpoint, attn_implementation="eager")
     refuse_unsupported(model.config)
-    with exported_folder(out, checkpoint, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
+    with exported_folder(out, model, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
         write_graphs(model, folder)
         settings = model.config.to_diff_dict()
         for name in CODE_FIELDS:  # the code is not in this folder
