@@ -145,7 +145,11 @@ def capitals_marian(folder: Path, codes: tuple[str, ...] = ()) -> MarianMTModel:
 
 def capitals_fsmt(folder: Path) -> FSMTForConditionalGeneration:
     """Writes the files of the tokenizer, and returns an untrained model. A piece is a character or an escape."""
-    merges = [[f"{escape[:i]}", escape[i] + "</w>" * (i == len(escape) - 1)] for escape in ESCAPES for i in range(1, len(escape))]
+    merges = [
+        [f"{escape[:i]}", escape[i] + "</w>" * (i == len(escape) - 1)]
+        for escape in ESCAPES
+        for i in range(1, len(escape))
+    ]
     merges += [[escape[:-1], ";"] for escape in ESCAPES]
     inner = {"".join(pair) for pair in merges}
     pieces = [*KNOWN, *(f"{letter}</w>" for letter in KNOWN), *sorted(inner)]

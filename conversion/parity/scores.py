@@ -82,6 +82,11 @@ class Parity:
         return asdict(self)
 
 
+def tolerance(scores: torch.Tensor) -> float:
+    """Returns the accepted difference of a model with such best scores."""
+    return max(TOLERANCE, RELATIVE_TOLERANCE * float(scores.abs().max()))
+
+
 @torch.no_grad()
 def compare(
     model: VaswaniForConditionalGeneration,
@@ -104,7 +109,7 @@ def compare(
     if (logits.softmax(dim=-1)[..., scores.shape[-1] :] > 0).any():
         raise ConversionError(f"The reference belongs to another model: it has scores of {scores.shape[-1]} tokens.")
     logits = logits[..., : scores.shape[-1]]
-    best = float(logits[real].max(dim=-1).values.abs().max())
+    accepted = tolerance(logits[real].max(dim=-1).values)
     if log_probs:
         logits, scores = logits.log_softmax(dim=-1), scores.log_softmax(dim=-1)
     logits, scores = logits[real], scores[real]  # [positions, V]
@@ -116,7 +121,7 @@ def compare(
         positions=int(real.sum()),
         max_difference=float((logits - scores).abs().max()),
         best_tokens_agree=bool((scores.max(dim=-1, keepdim=True).values - ours <= ROUNDING).all()),
-        tolerance=max(TOLERANCE, RELATIVE_TOLERANCE * best),
+        tolerance=accepted,
     )
 
 

@@ -38,9 +38,8 @@ from vaswani_transformer.model.shortlist_vaswani import FILE as SHORTLIST_FILE
 
 from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
-from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import exported_folder, load, snippet
+from .exports import accepted_difference, exported_folder, load, snippet
 
 
 # Largest accepted mean difference between the log-probabilities of a quantised model and ours.
@@ -71,7 +70,7 @@ def export(
     with exported_folder(out, model, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
         difference = max(differences(model, converter, folder))
-        if not difference < TOLERANCE:
+        if not difference < accepted_difference(model):
             raise ConversionError(
                 f"CTranslate2's log-probabilities differ from ours by up to {difference:.1e}; nothing was written."
             )

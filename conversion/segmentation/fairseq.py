@@ -21,8 +21,8 @@ OVERWRITE = " #fairseq:overwrite"
 # What only Moses writes in texts: escaped apostrophes and quotes, and hyphens inside words as a word of their own.
 ESCAPES, HYPHEN = ("&apos;", "&quot;"), "@-@"
 UNRECORDED = (
-    "Input is not tokenized before its byte-pair codes, as the checkpoint does not record a tokenizer. If it was trained "
-    "on text tokenized by Moses, pass --moses."
+    "Input is not tokenized before byte-pair codes, because the checkpoint does not record a tokenizer. If it was "
+    "trained on text tokenized by Moses, pass --moses."
 )
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
