@@ -162,8 +162,10 @@ def import_original(original: Original, toolkit: str, source: Path, out: Path) -
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(f"Converting {original.name}", error.name, "convert")) from error
     except (ValueError, FileNotFoundError, Failure) as error:
-        advice = f" `vaswani convert {toolkit}` has these options; then use its output." if "Pass --" in str(error) else ""
-        raise ValueError(f"Cannot convert {original.name} ({toolkit}): {error}{advice}") from error
+        message = f"Cannot convert {original.name} ({toolkit}): {error}"
+        if "Pass --" in message:
+            message += f" `vaswani convert {toolkit}` has these options; then use its output."
+        raise ValueError(message) from error
 
 
 @contextmanager
