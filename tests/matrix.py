@@ -354,14 +354,16 @@ def fill(kind: Kind, folder: Path, slow: bool | None = None) -> dict[str, str]:
 
 def general(message: str, use: Use) -> str:
     """Returns a message without the name of the test's checkpoint, and without a list of details."""
-    for name in (use.name, use.name.rpartition("=")[2], Path(use.name).name):
+    short = Path(use.name).name
+    for name in (use.name, use.name.rpartition("=")[2], f"{short}-fra", short):
         message = message.replace(name, "NAME")
     return re.sub(r": .*?\. (?=[A-Z])", ": ... ", message, count=1)
 
 
 def table(columns: dict[str, dict[str, str]]) -> str:
     """Returns the table of the cells by kind and row, in Markdown, with the refusals below it."""
-    reasons = list(dict.fromkeys(cell for cells in columns.values() for cell in cells.values() if cell))
+    cells = (columns[kind][title] for title in ROWS for kind in columns)
+    reasons = list(dict.fromkeys(cell for cell in cells if cell))
     lines = [["", *columns], ["---"] * (1 + len(columns))]
     for title in ROWS:
         cells = [columns[kind][title] for kind in columns]
@@ -388,6 +390,11 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             columns[kind.title] = fill(kind, Path(folder))
         print(kind.title, columns[kind.title])
+    write(columns)
+
+
+def write(columns: dict[str, dict[str, str]]):
+    """Writes the table into the guide."""
     before, _, rest = GUIDE.read_text(encoding="utf-8").partition(BEGIN)
     GUIDE.write_text(f"{before}{BEGIN}\n{table(columns)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 

@@ -14,5 +14,6 @@ def test_a_kind_of_checkpoint(kind, slow, tmp_path):
 
 def test_the_table_in_the_guide_is_complete():
     in_guide = matrix.recorded()
+    assert matrix.table(in_guide) in matrix.GUIDE.read_text(encoding="utf-8")
     assert list(in_guide) == [kind.title for kind in matrix.KINDS]
     assert all(list(column) == list(matrix.ROWS) for column in in_guide.values())
