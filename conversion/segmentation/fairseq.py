@@ -9,7 +9,7 @@ from ..files.fairseq import FairseqCheckpoint
 from ..files.folders import beside
 from ..files.text import read_lines
 from ..options import ConversionError, shown
-from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose
+from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose, moses_escapes
 
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0 to 3; dict.txt starts at 4
@@ -18,12 +18,11 @@ CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 OVERWRITE = " #fairseq:overwrite"
-# What only Moses writes in texts: escaped apostrophes and quotes, and hyphens inside words as a word of their own.
-ESCAPES, HYPHEN = ("&apos;", "&quot;"), "@-@"
 UNRECORDED = (
     "Input is not tokenized before byte-pair codes, because the checkpoint does not record a tokenizer. If it was "
     "trained on text tokenized by Moses, pass --moses."
 )
+MOSES_DASH = "@-@"  # how Moses writes dashes inside words if it splits there
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
 
@@ -81,7 +80,7 @@ def tokenizer(
 ) -> ConvertedTokenizer:  # fmt: skip
     """Builds the tokenizer from the given file or the one in `folder`; checkpoints rarely record their segmentation.
 
-    `moses` is None if it is not known; then the vocabulary tells whether its texts were tokenized by Moses.
+    Without a record and without `moses`, a vocabulary with Moses' escapes shows that Moses came before the codes.
 
     Raises:
         ConversionError: the recorded segmentation is not supported, or a file is damaged.
@@ -98,25 +97,25 @@ def tokenizer(
         )
     if codes is None and spm is None:
         codes, spm = files_in(folder, names["bpe"], settings["bpe"])
-    recorded, kind = settings["tokenizer"], names["tokenizer"]
-    if kind != "moses":
-        recorded = recorded | seen_of_moses(vocabularies)
-    if moses is None:
-        is_likely = kind is None and (codes or spm) and not recorded["moses_no_escape"]
-        moses = kind == "moses" or bool(is_likely)
-    around = moses_settings(recorded, languages) if moses else None
+    around, seen = None, []
+    if moses is None and names["tokenizer"] is None and codes is not None:
+        seen = moses_escapes(*vocabularies)
+        if seen:
+            splits = any(MOSES_DASH in vocabulary.tokens for vocabulary in vocabularies)
+            around = moses_settings({"moses_no_dash_splits": not splits}, languages)
+    elif moses or (moses is None and names["tokenizer"] == "moses"):
+        around = moses_settings(settings["tokenizer"], languages)
     separator = settings["bpe"].get("bpe_separator")
-    built = choose(*vocabularies, codes, spm, separator=separator, moses=around)
-    if codes and not moses and kind is None:
-        built.differences.append(UNRECORDED)
-    return built
-
-
-def seen_of_moses(vocabularies: Sequence[Vocabulary]) -> dict[str, bool]:
-    """Returns which steps of Moses the vocabularies show no trace of, by the names of fairseq's options."""
-    tokens = {token for vocabulary in vocabularies for token in vocabulary.tokens}
-    has_escapes = any(token.startswith(ESCAPES) for token in tokens)
-    return {"moses_no_escape": not has_escapes, "moses_no_dash_splits": HYPHEN not in tokens}
+    made = choose(*vocabularies, codes, spm, separator=separator, moses=around)
+    if seen:
+        escapes = " and ".join(seen)
+        made.differences.append(
+            f"Texts are tokenized by Moses: the checkpoint does not record it, but its vocabulary has {escapes}. "
+            "--no-moses turns it off."
+        )
+    elif codes and moses is None and names["tokenizer"] is None:
+        made.differences.append(UNRECORDED)
+    return made
 
 
 def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesSettings:

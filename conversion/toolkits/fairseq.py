@@ -110,8 +110,8 @@ def convert(
         bool | None,
         typer.Option(
             "--moses/--no-moses",
-            help="Whether the model was trained on text tokenized by Moses. [dim]\\[default: what the checkpoint "
-            "records, else whether the vocabulary has escapes of Moses, such as &quot;][/]",
+            help="The model was trained on text tokenized by Moses. By default as recorded, or if the vocabulary has "
+            "Moses' escapes.",
         ),
     ] = None,
     languages: Annotated[

@@ -77,25 +77,6 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
         fairseq.tokenizer(FairseqCheckpoint.from_saved({}), fairseq_folder, vocabularies, nothing, None, None, True)
 
 
-@pytest.mark.parametrize(
-    "tokens, moses, settings",
-    [
-        (["a", "&apos;s", "@-@"], None, {"escape": True, "dash_splits": True}),
-        (["a", "&quot;"], None, {"escape": True, "dash_splits": False}),
-        (["a", "&quot;"], False, None),
-        (["a", "@-@"], None, None),
-        (["a"], True, {"escape": False, "dash_splits": False}),
-    ],
-)
-def test_the_vocabulary_tells_whether_texts_were_tokenized_by_moses(fairseq_folder, tokens, moses, settings):
-    vocabularies, nothing = [vocabulary(tokens)] * 2, FairseqCheckpoint.from_saved({})
-    built = fairseq.tokenizer(nothing, fairseq_folder, vocabularies, ("en", "de"), CODES, None, moses)
-    kwargs = built.tokenizer.init_kwargs
-    made = {name: kwargs[f"moses_{name}"] for name in ("escape", "dash_splits") if f"moses_{name}" in kwargs}
-    assert made == (settings or {})
-    assert (UNRECORDED in built.differences) == (settings is None)
-
-
 def test_languages_tell_dictionaries_apart(fairseq_folder, tmp_path):
     with torch.serialization.safe_globals([argparse.Namespace]):
         saved = torch.load(fairseq_folder / "checkpoint_last.pt", weights_only=True)
@@ -115,8 +96,32 @@ def test_pieces_without_what_cuts_them_are_joined():
     for pieces, option in ((["a@@", "b", "c"], "--codes"), (["\u2581a", "b", "\u2581c"], "--spm")):
         known = vocabulary(pieces)
         made = fairseq.tokenizer(
-            FairseqCheckpoint.from_saved({}), FILES, (known, known), (None, None), None, None, None
+            FairseqCheckpoint.from_saved({}), FILES, (known, known), (None, None), None, None, False
         )
         assert option in made.differences[0]
         assert made.tokenizer(" ".join(pieces)).input_ids == [4, 5, 6, 2]
         assert made.tokenizer.decode([4, 5, 6, 2], skip_special_tokens=True) == "ab c"
+
+
+def test_moses_is_recognised_by_its_escapes(fairseq_folder):
+    """fairseq's published checkpoints record no tokenizer, and their vocabularies have Moses' escapes."""
+    languages, unrecorded = ("en", "de"), FairseqCheckpoint.from_saved({"args": {}})
+
+    def make(tokens, moses=None, checkpoint=unrecorded):
+        vocabularies = [vocabulary(tokens)] * 2
+        return fairseq.tokenizer(checkpoint, fairseq_folder, vocabularies, languages, None, None, moses)
+
+    made = make(["a", "&quot;"])
+    assert made.tokenizer.init_kwargs["moses_source"] == "en" and not made.tokenizer.init_kwargs["moses_dash_splits"]
+    assert (
+        made.differences[-1].startswith("Texts are tokenized by Moses")
+        and "has &quot;. --no-moses" in made.differences[-1]
+    )
+    assert make(["a", "&apos;", "@-@"]).tokenizer.init_kwargs["moses_dash_splits"]
+    recorded = FairseqCheckpoint.from_saved({"cfg": {"tokenizer": {"_name": "space"}}})
+    note = "Input must already be tokenized by Moses: the vocabulary has &quot;."
+    for plain in (make(["a", "&quot;"], moses=False), make(["a", "&quot;"], checkpoint=recorded)):
+        assert "moses_source" not in plain.tokenizer.init_kwargs and plain.differences[-1] == note
+    plain = make(["a", '"'])
+    assert "moses_source" not in plain.tokenizer.init_kwargs and plain.differences[-1] == UNRECORDED
+    assert UNRECORDED not in make(["a", '"'], moses=False).differences
