@@ -118,9 +118,10 @@ def route_of(scope: Scope) -> str:
 
     With the path itself, every visitor could add metrics, and names of files would be in the log.
     """
-    # A request that was rejected has not reached its route.
-    found = (route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE)
-    return getattr(scope.get("route") or next(found, None), "path", "other")
+    route = scope.get("route")
+    if route is None and "app" in scope:  # a request that was rejected has not reached its route
+        route = next((route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE), None)
+    return getattr(route, "path", "other")
 
 
 def limited(receive: Receive, max_bytes: int, max_seconds: float) -> Receive:

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 # In a batch. A larger one would not be faster, and requests that arrive meanwhile would wait longer.
 MAX_BATCH_CHARACTERS = 16_000
-# Maximum pause after a batch of several requests, as a share of its time: their clients are likely to send the next
-# ones, and one large batch is faster than two small ones.
+# Maximum pause after a batch of several requests, as a share of its time. Their clients are likely to send the next
+# ones at once; meanwhile the worker waits for its share of all requests, because large batches are faster.
 PAUSE_SHARE = 0.1
 
 Pair = tuple[str, str]  # source and target language, such as ("en", "de")
@@ -141,11 +141,18 @@ class Queue:
     def _work(self, worker: Worker):
         while jobs := self._next(worker):
             start = time.monotonic()
-            self._do(worker, jobs)
+            answer = self._translate(worker, jobs)
+            with self.changed:
+                share = self._share()
+            self._answer(worker, jobs, answer)
             with self.changed:
                 del self.in_progress[worker]
             if len(jobs) > 1:
-                self._pause(len(jobs), PAUSE_SHARE * (time.monotonic() - start))
+                self._pause(share, PAUSE_SHARE * (time.monotonic() - start))
+
+    def _share(self) -> int:
+        """Returns how many requests each worker has if all have the same number, of those waiting and in progress."""
+        return math.ceil((len(self.waiting) + sum(map(len, self.in_progress.values()))) / len(self.workers))
 
     def _pause(self, number: int, max_seconds: float):
         """Waits until so many requests are waiting."""
@@ -160,8 +167,7 @@ class Queue:
                 if not self.waiting:
                     return []
                 # Equal shares: otherwise, one worker would have large batches, and the others many small ones.
-                number = len(self.waiting) + sum(map(len, self.in_progress.values()))
-                if chosen := self._take(math.ceil(number / len(self.workers))):
+                if chosen := self._take(self._share()):
                     self.in_progress[worker] = chosen
                     return chosen
 
@@ -178,29 +184,31 @@ class Queue:
                 break
         return chosen
 
-    def _do(self, worker: Worker, jobs: list[Job]):
+    def _translate(self, worker: Worker, jobs: list[Job]) -> Translations | Exception:
+        """Returns the translations of all texts in a batch, or the error."""
         texts = [text for job in jobs for text in job.texts]
         self.observe(len(texts))
         with self.changed:
             self.in_progress[worker] = jobs
             if all(job.result.cancelled() for job in jobs):
-                return
+                return Stopped()
         try:
-            records = worker.translate(jobs[0].pair, texts, jobs[0].settings)
+            return worker.translate(jobs[0].pair, texts, jobs[0].settings)
         except Exception as error:
-            self._fail(worker, jobs, error)
-        else:
-            remaining = iter(records)
+            return error
+
+    def _answer(self, worker: Worker, jobs: list[Job], answer: Translations | Exception):
+        if not isinstance(answer, Exception):
+            remaining = iter(answer)
             for job in jobs:
                 set_result(job.result, [next(remaining) for _ in job.texts])
-
-    def _fail(self, worker: Worker, jobs: list[Job], error: Exception):
+            return
         jobs = [job for job in jobs if not job.result.cancelled()]
-        if len(jobs) == 1 and not isinstance(error, Stopped):
-            set_result(jobs[0].result, error)
+        if len(jobs) == 1 and not isinstance(answer, Stopped):
+            set_result(jobs[0].result, answer)
         else:  # one bad request must not fail the others
             for job in jobs:
-                self._do(worker, [job])
+                self._answer(worker, [job], self._translate(worker, [job]))
 
 
 def set_result(result: Future[Translations], answer: Translations | BaseException):
