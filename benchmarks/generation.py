@@ -1,6 +1,8 @@
 """Generation compared with transformers' MarianMTModel and CTranslate2 of the same shape: tokens per second.
 
     python -m benchmarks.generation --output benchmarks/results/generation.json
+    python -m benchmarks.generation --presets opus-mt --batch-sizes 1 8 32 --beams 1 4 6 --threads 1 --rounds 2 \\
+        --cpu-time --output benchmarks/results/generation_opus_mt.json
 
 All models have random weights, get the same sources, and cannot end early, so that they produce equally many tokens.
 They take turns within one run, so that noise of the machine affects all of them. Results are medians of the rounds and
@@ -11,6 +13,7 @@ import argparse
 import copy
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -95,10 +98,14 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="count CPU time, for one thread on a machine that others use too"
+    )
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     options = parser.parse_args(arguments)
 
     keep_freed_memory()
+    clock = time.process_time if options.cpu_time else time.perf_counter
     if options.threads:
         torch.set_num_threads(options.threads)
     results = []
@@ -110,7 +117,7 @@ def main(arguments: list[str] | None = None):
             for size in options.batch_sizes:
                 batch = make_batch(size, options.source_tokens, vocab_size)
                 runs = {name: partial(run, batch, beams, options.new_tokens) for name, run in functions.items()}
-                seconds = in_turns(runs, options.rounds)
+                seconds = in_turns(runs, options.rounds, clock)
                 tokens = size * options.new_tokens
                 rates = {name: round(tokens / statistics.median(s)) for name, s in seconds.items()}
                 pairs = [(first, second) for first, second in COMPARED if first in runs and second in runs]

@@ -5,12 +5,16 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-import transformers
 
 from vaswani_transformer.system.cpu import cpu_name
+
+
+PACKAGES = ("torch", "transformers", "ctranslate2")
 
 
 def in_turns(
@@ -47,7 +51,7 @@ def write_results(output: Path | None, command: str, settings: dict, results: li
         "command": command,
         "settings": {key: value for key, value in settings.items() if key != "output"},
         "machine": {"processor": cpu_name(), "threads": torch.get_num_threads(), "python": platform.python_version()},
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        "versions": {package: version(package) for package in PACKAGES if find_spec(package)},
         "results": results,
     }
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,19 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 
 
-def vaswani(preset: str, vocab_size: int | None = None) -> VaswaniForConditionalGeneration:
-    """The preset with random weights, and with a vocabulary of another size if given."""
+# What the converter `hf-marian` makes of Helsinki-NLP/opus-mt-en-de, as changes to `base`.
+OPUS_MT = dict(
+    vocab_size=58_101, activation_function="swish", attention_bias=True, softmax_bias=True, layer_norm_eps=1e-5,
+    position_layout="concatenated", zero_pad_embedding=False,
+)  # fmt: skip
+SHAPES = {"opus-mt": ("base", OPUS_MT)}
+
+
+def vaswani(shape: str, vocab_size: int | None = None) -> VaswaniForConditionalGeneration:
+    """A preset or one of `SHAPES` with random weights, and with a vocabulary of another size if given."""
     torch.manual_seed(0)
-    changed = {} if vocab_size is None else {"vocab_size": vocab_size}
+    preset, changed = SHAPES.get(shape, (shape, {}))
+    changed = changed if vocab_size is None else {**changed, "vocab_size": vocab_size}
     return VaswaniForConditionalGeneration(VaswaniConfig.from_preset(preset, **changed)).eval()
 
 
@@ -30,7 +39,7 @@ def marian_like(ours: VaswaniConfig) -> MarianMTModel:
         encoder_ffn_dim=ours.d_ff,
         decoder_ffn_dim=ours.d_ff,
         scale_embedding=True,
-        activation_function="relu",
+        activation_function=ours.activation_function,
         dropout=ours.dropout,
         pad_token_id=0,
         eos_token_id=1,

@@ -1,9 +1,12 @@
 """Small models with the files that published ones have on the Hub, and a client that asks a Hub of a test."""
 
+import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import huggingface_hub
@@ -12,6 +15,8 @@ import sentencepiece
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import FSMTConfig, FSMTForConditionalGeneration, MarianConfig, MarianMTModel
+
+from conversion.files.pickles import load_pickle
 
 
 SIZES = dict(
@@ -96,6 +101,35 @@ def put(hub, repo_id: str, folder: Path, branch: str = "main", **more: bytes) ->
     repo = hub.repos.setdefault(repo_id, {"private": False, "refs": {}, "commits": {}})
     files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     return hub.commit(repo, branch, files | more, repo["refs"].get(branch))
+
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FAIRSEQ = FIXTURES / "fairseq" / "old_0.6.2"  # of the version that wrote the published archives
+
+
+def fairseq_archive(archive: Path, *models: str) -> Path:
+    """Writes a .tar.bz2 with the files of fairseq's WMT archives: bpecodes, two dictionaries and `models`.
+
+    Its name has the languages, as in wmt16.en-de.joined-dict.transformer.tar.bz2.
+    """
+    languages = archive.name.split(".")[1].split("-")
+    folder = archive.with_name(archive.name.removesuffix(".tar.bz2"))
+    folder.mkdir(parents=True)
+    shutil.copy(FIXTURES / "torch_nn_transformer" / "bpe.codes", folder / "bpecodes")
+    for ours, theirs in zip(("src", "trg"), languages, strict=True):
+        # The words that only fill the dictionary become Moses' escapes.
+        words = (FAIRSEQ / f"dict.{ours}.txt").read_text("utf-8")
+        words = words.replace("madeupword0000", "&quot;").replace("madeupword0001", "&apos;")
+        (folder / f"dict.{theirs}.txt").write_text(words, "utf-8")
+    meters = [f"fairseq.meters.{name}Meter" for name in ("Average", "Time", "Stopwatch")]
+    saved = load_pickle(FAIRSEQ / "checkpoint_last.pt", allowed=[argparse.Namespace], ignored=meters)
+    saved = {name: saved[name] for name in ("args", "model")}
+    saved["args"].source_lang, saved["args"].target_lang = languages
+    for name in models or ["model.pt"]:
+        torch.save(saved, folder / name, _use_new_zipfile_serialization=False)
+    with tarfile.open(archive, "w:bz2") as file:
+        file.add(folder, folder.name)
+    return archive
 
 
 def ask(monkeypatch, url: str, home: Path):

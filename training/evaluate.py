@@ -3,6 +3,7 @@
 vaswani evaluate MODEL --recipe mini-en-de --data DATA                         # a recipe's test sets
 vaswani evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz     # columns of TSV files
 vaswani evaluate MODEL --source test.en --reference test.de                    # two text files
+vaswani evaluate MODEL --sacrebleu wmt14/full/en-de                            # a test set that sacrebleu downloads
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import json
 import platform
 import re
 import shlex
+import tarfile
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -146,6 +149,16 @@ class Options:
             help="Its translation, line by line.",
         ),
     ] = None
+    sacrebleu: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sacrebleu",
+            metavar="SET/PAIR",
+            rich_help_panel=SETS,
+            help="A test set that sacrebleu downloads, such as wmt14/full/en-de (all of newstest2014). Repeat it for "
+            "more sets.",
+        ),
+    ] = None
     paper_bleu: Annotated[
         bool,
         typer.Option(
@@ -258,18 +271,50 @@ def read_test_sets(arguments: Options) -> dict[str, list[Pair]]:
                 f"{arguments.source} and {arguments.reference} must have the same number of lines, but have {counts}."
             )
         add(arguments.source.name, list(zip(*sides, strict=True)), arguments.source)
+    for name in arguments.sacrebleu or ():
+        add(name, read_sacrebleu(name), name)
     if not sets:
         raise ValueError(f"{arguments.recipe} has no test sets (data.test).")
     return sets
 
 
+def read_sacrebleu(name: str) -> list[Pair]:
+    """Return the pairs of a test set of sacrebleu, such as wmt14/full/en-de; it is downloaded on its first use.
+
+    Raises:
+        ValueError: sacrebleu does not have the set or cannot download it, or the set has several references.
+    """
+    from sacrebleu.dataset import DATASETS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    test_set, _, languages = name.rpartition("/")
+    if test_set not in DATASETS or languages not in DATASETS[test_set].langpairs:
+        raise ValueError(
+            f"sacrebleu has no test set {name!r}. Give the set and the languages, such as wmt14/full/en-de; "
+            "`sacrebleu --list` lists them."
+        )
+    dataset = DATASETS[test_set]
+    try:
+        files = dict(zip(dataset.fieldnames(languages), dataset.get_files(languages), strict=True))
+        references = [file for field, file in files.items() if field.startswith("ref")]
+        if len(references) > 1:
+            raise ValueError(f"{name} has several references for each sentence; use a set with one.")
+        return list(zip(read_lines(files["src"]), read_lines(references[0]), strict=True))
+    except (OSError, EOFError, tarfile.TarError, zlib.error, SystemExit) as error:  # SystemExit: a wrong MD5
+        raise ValueError(
+            f"sacrebleu cannot provide {name}: {error}. Check the network. After an interrupted download, delete "
+            f"{Path(SACREBLEU_DIR, test_set)}."
+        ) from error
+
+
 def target_language(arguments: Options, model: str) -> str | None:
-    """Return the target language that the command line, the recipe or the model's record names."""
+    """Return the target language that the command line, the recipe, the model's record or a test set names."""
     if arguments.target_language:
         return arguments.target_language.lower()
     if arguments.recipe:
         return load_recipe(arguments.recipe).target_language
-    return recorded_language(model, "target_language")
+    named = [name.rpartition("-")[2] for name in arguments.sacrebleu or ()]
+    return recorded_language(model, "target_language") or next(iter(named), None)
 
 
 def format_scores(scores: dict[str, dict]) -> str:
@@ -303,6 +348,7 @@ def evaluate(arguments: Options):
     [dim]$[/] vaswani evaluate MODEL --recipe mini-en-de --data DATA
     [dim]$[/] vaswani evaluate MODEL --tsv newstest2014.tsv.xz --tsv newstest2013.tsv.xz
     [dim]$[/] vaswani evaluate MODEL --source test.en --reference test.de
+    [dim]$[/] vaswani evaluate MODEL --sacrebleu wmt14/full/en-de
     """
     check_arguments(arguments)
     from vaswani_transformer.loading import check_device
@@ -364,8 +410,10 @@ def evaluate(arguments: Options):
 
 def check_arguments(arguments: Options):
     """Raises BadParameter for options that do not fit together."""
-    if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference):
-        raise typer.BadParameter("Test sets are missing. Add --recipe, --tsv, or --source and --reference.")
+    if not (arguments.recipe or arguments.tsv or arguments.source or arguments.reference or arguments.sacrebleu):
+        raise typer.BadParameter(
+            "Test sets are missing. Add --recipe, --tsv, --sacrebleu, or --source and --reference."
+        )
     if bool(arguments.source) != bool(arguments.reference):
         raise typer.BadParameter("--source and --reference must be used together.")
     if arguments.output and arguments.output.is_dir():

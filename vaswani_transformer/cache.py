@@ -28,7 +28,8 @@ from .system.programs import find
 
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
-UNSEGMENTED = "Input must already be segmented"  # the start of a converter's note that codes are missing
+# The starts of those notes on a tokenizer that users must know: a step is missing, or was guessed.
+REPORTED = "Input must already be", "Texts are tokenized by Moses"
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 
@@ -92,11 +93,11 @@ def convert_once(original: Original) -> Path:
 
 
 def problems(converted: Any) -> list[str]:
-    """Returns what keeps a converted model from translating texts as they are: parts that its files do not have."""
+    """Returns what its files do not say and translations depend on: parts that are missing, and what was guessed."""
     if converted.tokenizer is None:
         return ["It has no vocabulary files, and cannot translate without them."]
     differences = converted.facts.get("tokenizer_differences", ())
-    return [f"{difference} (`vaswani convert`)" for difference in differences if difference.startswith(UNSEGMENTED)]
+    return [f"{difference} (`vaswani convert`)" for difference in differences if difference.startswith(REPORTED)]
 
 
 def keep(key: str, make: Callable[[Path], tuple[str, Mapping[str, Any]]], record: Mapping[str, Any]) -> Path:

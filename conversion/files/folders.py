@@ -52,7 +52,10 @@ def checkpoint_in(
         raise FileNotFoundError(f"No checkpoint in {source}. Expected {', '.join([*names, *patterns])}.")
     if len(paths) > 1 and newest is None:
         listed = ", ".join(path.name for path in paths)
-        raise ConversionError(f"{source} contains several checkpoints ({listed}). Pass the path of one file.")
+        raise ConversionError(
+            f"{source.name} contains several checkpoints ({listed}). One model can be used at a time, not an ensemble: "
+            "give the path of one of these files, unpacked if they are in an archive."
+        )
     return paths[0] if newest is None else max(paths, key=newest)
 
 

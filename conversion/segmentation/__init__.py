@@ -22,7 +22,7 @@ import typer
 from .byte_pairs import subword_nmt
 from .sentencepiece import sentencepiece
 from .tensor2tensor import t2t_subwords, t2t_vocabulary
-from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary
+from .vocabulary import SPACE, ConvertedTokenizer, MosesSettings, Vocabulary, moses_escapes
 from .words import characters, separator_mark, words
 
 
@@ -37,6 +37,7 @@ __all__ = [
     "Vocabulary",
     "characters",
     "choose",
+    "moses_escapes",
     "sentencepiece",
     "subword_nmt",
     "t2t_subwords",
@@ -68,6 +69,8 @@ def choose(
 ) -> ConvertedTokenizer:
     """Uses byte-pair codes, else a SentencePiece model, else words; texts must then be segmented already.
 
+    Reports a vocabulary with Moses' escapes if there are no settings for Moses.
+
     `separator` is subword-nmt's, if not `@@`. `advice` tells the user how to add a segmentation; by default it names
     the option that fits the source vocabulary.
 
@@ -76,9 +79,14 @@ def choose(
     """
     if codes is not None:
         separator = "@@" if separator in (None, SPACE) else separator
-        return subword_nmt(
+        tokenizer = subword_nmt(
             codes, source, target, separator=separator, only_in_vocabulary=only_in_vocabulary, **settings
         )
+        if settings.get("moses") is None and (escapes := moses_escapes(source, target)):
+            tokenizer.differences.append(
+                f"Input must already be tokenized by Moses: the vocabulary has {' and '.join(escapes)}."
+            )
+        return tokenizer
     if spm is not None:
         return sentencepiece(spm, source, target, only_in_vocabulary=only_in_vocabulary, **settings)
     # Each side joins pieces by the mark of its vocabulary.

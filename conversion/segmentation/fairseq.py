@@ -9,7 +9,7 @@ from ..files.fairseq import FairseqCheckpoint
 from ..files.folders import beside
 from ..files.text import read_lines
 from ..options import ConversionError, shown
-from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose
+from . import ConvertedTokenizer, MosesSettings, Vocabulary, choose, moses_escapes
 
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # ids 0 to 3; dict.txt starts at 4
@@ -18,6 +18,7 @@ CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 OVERWRITE = " #fairseq:overwrite"
+MOSES_DASH = "@-@"  # how Moses writes dashes inside words if it splits there
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
 
@@ -71,9 +72,11 @@ def read_dictionary(path: Path, size: int) -> Vocabulary:
 
 def tokenizer(
     checkpoint: FairseqCheckpoint, folder: Path, vocabularies: tuple[Vocabulary, Vocabulary],
-    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool,
+    languages: Sequence[str | None], codes: Path | None, spm: Path | None, moses: bool | None,
 ) -> ConvertedTokenizer:  # fmt: skip
     """Builds the tokenizer from the given file or the one in `folder`; checkpoints rarely record their segmentation.
+
+    Without a record and without `moses`, a vocabulary with Moses' escapes shows that Moses came before the codes.
 
     Raises:
         ConversionError: the recorded segmentation is not supported, or a file is damaged.
@@ -88,13 +91,25 @@ def tokenizer(
         raise ConversionError.from_problems(
             "Unsupported segmentation (remove dict.*.txt to convert the model without a tokenizer)", wrong
         )
-    around = None
-    if moses or names["tokenizer"] == "moses":
-        around = moses_settings(settings["tokenizer"], languages)
     if codes is None and spm is None:
         codes, spm = files_in(folder, names["bpe"], settings["bpe"])
+    around, seen = None, []
+    if moses is None and names["tokenizer"] is None and codes is not None:
+        seen = moses_escapes(*vocabularies)
+        if seen:
+            splits = any(MOSES_DASH in vocabulary.tokens for vocabulary in vocabularies)
+            around = moses_settings({"moses_no_dash_splits": not splits}, languages)
+    elif moses or (moses is None and names["tokenizer"] == "moses"):
+        around = moses_settings(settings["tokenizer"], languages)
     separator = settings["bpe"].get("bpe_separator")
-    return choose(*vocabularies, codes, spm, separator=separator, moses=around)
+    made = choose(*vocabularies, codes, spm, separator=separator, moses=around)
+    if seen:
+        escapes = " and ".join(seen)
+        made.differences.append(
+            f"Texts are tokenized by Moses: the checkpoint does not record it, but its vocabulary has {escapes}. "
+            "--no-moses turns it off."
+        )
+    return made
 
 
 def moses_settings(recorded: Mapping, languages: Sequence[str | None]) -> MosesSettings:

@@ -18,6 +18,7 @@ from ..options import ConversionError
 
 
 SPACE = "\u2581"  # SentencePiece's space
+MOSES_ESCAPES = "&quot;", "&apos;"  # how Moses writes quotation marks and apostrophes
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Vocabulary:
                 key = name(token)
                 names[key if key not in names else f"{key} {i}"] = i
         return dict(sorted(names.items(), key=lambda item: item[1]))
+
+
+def moses_escapes(*vocabularies: Vocabulary) -> list[str]:
+    """Returns Moses' escapes among the tokens. If there are any, the model was trained on text tokenized by Moses."""
+    return [escape for escape in MOSES_ESCAPES if any(escape in vocabulary.tokens for vocabulary in vocabularies)]
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,14 @@ def convert(
     unsafe: bool = False,
     codes: Codes = None,
     spm: SentencePieceModel = None,
-    moses: Annotated[bool, typer.Option("--moses", help="The model was trained on text tokenized by Moses.")] = False,
+    moses: Annotated[
+        bool | None,
+        typer.Option(
+            "--moses/--no-moses",
+            help="The model was trained on text tokenized by Moses. By default as recorded, or if the vocabulary has "
+            "Moses' escapes.",
+        ),
+    ] = None,
     languages: Annotated[
         tuple[str, str] | None,
         typer.Option(metavar="SOURCE TARGET", help="Such as de en, if the checkpoint does not record them correctly."),

@@ -8,9 +8,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import beam_search, footprint, generation, gpu, growth, loss_curves, precision, shortlist
-from benchmarks.models import vaswani
+from benchmarks.models import OPUS_MT, SHAPES, marian_like, vaswani
 from benchmarks.seq2seq_trainer import make_batches
 from benchmarks.training_step import training_flops
+from conversion.options import Options
+from conversion.toolkits import hf_marian
 from vaswani_transformer import Shortlist, checkpoint_path
 
 
@@ -78,11 +80,19 @@ def test_precisions_are_compared_on_the_same_sentences(tmp_path):
 def test_generation_compares_models_that_write_equally_much(tmp_path):
     output = tmp_path / "generation.json"
     sizes = ["--batch-sizes", "2", "--beams", "1", "2", "--source-tokens", "5", "--new-tokens", "6", "--rounds", "1"]
-    contenders = ["--contenders", "vaswani", "vaswani int8", "marian"]
+    contenders = ["--contenders", "vaswani", "vaswani int8", "marian", "--cpu-time"]
     generation.main(["--presets", "tiny", *sizes, *contenders, "--output", str(output)])
     results = json.loads(output.read_text())["results"]
     assert [result["beams"] for result in results] == [1, 2]
     assert all({"vaswani / marian", "vaswani int8 / vaswani"} <= result.keys() for result in results)
+
+
+def test_the_shape_of_opus_mt_is_that_of_its_conversion(monkeypatch):
+    """Our model has the configuration that `hf-marian` makes of a MarianMTModel of this shape."""
+    monkeypatch.setitem(SHAPES, "opus-mt", ("tiny", OPUS_MT | {"vocab_size": 50}))
+    marian = marian_like(vaswani("opus-mt").config).config.to_dict() | {"architectures": ["MarianMTModel"]}
+    converted = hf_marian.read_config(Options(marian, "MarianMTModel"))
+    assert {name: getattr(converted, name) for name in OPUS_MT} == OPUS_MT | {"vocab_size": 50}
 
 
 def test_growth_is_measured_and_drawn(tmp_path):

@@ -160,12 +160,17 @@ def test_the_experiment_saves_the_head_with_the_lowest_error_rate(lab, eflomal, 
     folder = shutil.copytree(tiny_checkpoint(), tmp_path / "tiny")
     monkeypatch.setattr(alignment, "CHECKPOINTS", {"tiny": ("en-de", 0, 1)})
     monkeypatch.setattr(alignment, "checkpoint_path", lambda name: str(folder))
+    choice = {"layer": 1, "head": 0, "when": "read", "found": 0.9, "anchors": 20}  # the tiny one copies too few words
+    monkeypatch.setattr(alignment, "by_anchors", lambda model, tokenizer, language: choice | {"language": language})
     [model] = alignment.run(lab)["checkpoints"].values()
     best = min(model["heads"], key=lambda head: head["by_eflomal"])
     assert model["best"] == {key: best[key] for key in ("layer", "head", "when")}
     assert json.loads((folder / "generation_config.json").read_text())["alignment_head"] == model["best"]
     assert model["by_hand"][0] == pytest.approx(best["by_hand"], abs=1e-3)
     assert model["by_hand"][1] < model["by_hand"][0] < model["by_hand"][2]
+    assert model["by_anchors"] == choice | {"language": "en"}
+    chosen = next(head for head in model["heads"] if (head["layer"], head["head"], head["when"]) == (1, 0, "read"))
+    assert alignment.rate_by_anchors(model) == chosen["by_hand"] >= alignment.lowest_rate(model)
     assert set(model["eflomal"]) == {"both directions", "either direction"} and model["sentences"] == 34
 
 

@@ -24,6 +24,7 @@ BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w+)\n(?P<co
 RUN_BY_CI = ("install-command", "test-command")
 RUN_HERE = ("in a clone", "needs the corpora", "opens a page")
 NEEDS_HUB = "needs the Hub"  # test_locating.py and test_targets.py use such names with a Hub of their own
+NEEDS_NETWORK = "needs the network"  # test_published.py runs them with a `curl` of its own
 NOT_RUN = ("text", "dockerfile", "yaml", "ini")  # outputs, a cluster's commands, files for a server
 
 
@@ -49,9 +50,10 @@ def test_every_block_is_run_somewhere():
     assert of_guides <= {
         ("bash", "needs the corpora"),
         ("bash", NEEDS_HUB),
+        ("bash", NEEDS_NETWORK),
         *((language, None) for language in NOT_RUN),
     }
-    assert {mark for _, mark, _ in blocks(*PAGES)} == {None, *RUN_BY_CI, *RUN_HERE, NEEDS_HUB}
+    assert {mark for _, mark, _ in blocks(*PAGES)} == {None, *RUN_BY_CI, *RUN_HERE, NEEDS_HUB, NEEDS_NETWORK}
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for mark in RUN_BY_CI:
         assert len(select("bash", mark)) == 1

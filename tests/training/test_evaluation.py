@@ -114,7 +114,7 @@ def test_tokenised_scores_are_shown_when_asked_for(run, tmp_path):
         (["--source", "empty.tsv", "--reference", "empty.tsv"], "empty.tsv has no pairs"),
         (["--source", "latin1.txt", "--reference", "two.txt"], "latin1.txt, line 2: not UTF-8 (byte 0xfc)"),
         (["--source", "two.txt"], "--source and --reference must be used together"),
-        ([], "Add --recipe, --tsv, or --source and --reference."),
+        ([], "Add --recipe, --tsv, --sacrebleu, or --source and --reference."),
         (["--tsv", "good.tsv", "--source-column", "7"], "good.tsv, line 1"),
         (["--tsv", "good.tsv", "--source-column", "-1"], "'--source-column': must be 0 or more, not -1"),
         (["--tsv", "good.tsv", "--resamples", "-1"], "'--resamples': must be 0 or more, not -1"),

@@ -152,12 +152,12 @@ class PackedProduct:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         rows = self.round(x.float())  # q, then the bytes of two floats: step and lowest
-        q, ranges = rows.split((self.columns, 8), dim=1)
+        q, ranges = rows.narrow(1, 0, self.columns), rows
         if self.columns % 4:  # floats must begin at a multiple of 4 bytes
-            ranges = ranges.clone(memory_format=torch.contiguous_format)
-        step, lowest = ranges.view(torch.float32).unbind(dim=1)
+            ranges = rows.narrow(1, self.columns, 8).clone(memory_format=torch.contiguous_format)
+        ranges = ranges.view(torch.float32)
+        step, lowest = ranges.narrow(1, -2, 1), ranges.select(1, -1)  # [R, 1] and [R]
         y = self.multiply(q.contiguous(), 1.0, 0, *self.matrix, None, 1.0, 0, torch.float32, "none", [], "")
-        step = step.unsqueeze(1)
         y = y.mul_(step) if self.bias is None else torch.addcmul(self.bias, y, step, out=y)
         return y.addr_(lowest, self.sums)
 

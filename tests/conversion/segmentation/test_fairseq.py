@@ -60,7 +60,7 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     said = {"cfg": {"tokenizer": {"_name": "moses", "source_lang": "en", "target_lang": "de", "moses_no_escape": True}}}
     nothing = (None, None)
     made = fairseq.tokenizer(
-        FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False
+        FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, None
     ).tokenizer
     settings = {name: value for name, value in made.init_kwargs.items() if name.startswith("moses_")}
     assert not any(settings.pop(f"moses_{name}") for name in ("normalize", "clean", "escape"))
@@ -72,7 +72,7 @@ def test_what_the_checkpoint_records_of_its_text_is_used(fairseq_folder):
     assert files_in(FILES / "joeynmt" / "base", None, {})[1].name == "joint.model"
     said = {"cfg": {"bpe": {"_name": "gpt2"}, "tokenizer": {"_name": "nltk"}}}
     with pytest.raises(ConversionError, match=r"tokenizer='nltk' .*; bpe='gpt2'"):
-        fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, False)
+        fairseq.tokenizer(FairseqCheckpoint.from_saved(said), fairseq_folder, vocabularies, nothing, None, None, None)
     with pytest.raises(ConversionError, match="Pass --languages"):
         fairseq.tokenizer(FairseqCheckpoint.from_saved({}), fairseq_folder, vocabularies, nothing, None, None, True)
 
@@ -101,3 +101,26 @@ def test_pieces_without_what_cuts_them_are_joined():
         assert option in made.differences[0]
         assert made.tokenizer(" ".join(pieces)).input_ids == [4, 5, 6, 2]
         assert made.tokenizer.decode([4, 5, 6, 2], skip_special_tokens=True) == "ab c"
+
+
+def test_moses_is_recognised_by_its_escapes(fairseq_folder):
+    """fairseq's published checkpoints record no tokenizer, and their vocabularies have Moses' escapes."""
+    languages, unrecorded = ("en", "de"), FairseqCheckpoint.from_saved({"args": {}})
+
+    def make(tokens, moses=None, checkpoint=unrecorded):
+        vocabularies = [vocabulary(tokens)] * 2
+        return fairseq.tokenizer(checkpoint, fairseq_folder, vocabularies, languages, None, None, moses)
+
+    made = make(["a", "&quot;"])
+    assert made.tokenizer.init_kwargs["moses_source"] == "en" and not made.tokenizer.init_kwargs["moses_dash_splits"]
+    assert (
+        made.differences[-1].startswith("Texts are tokenized by Moses")
+        and "has &quot;. --no-moses" in made.differences[-1]
+    )
+    assert make(["a", "&apos;", "@-@"]).tokenizer.init_kwargs["moses_dash_splits"]
+    recorded = FairseqCheckpoint.from_saved({"cfg": {"tokenizer": {"_name": "space"}}})
+    note = "Input must already be tokenized by Moses: the vocabulary has &quot;."
+    for plain in (make(["a", "&quot;"], moses=False), make(["a", "&quot;"], checkpoint=recorded)):
+        assert "moses_source" not in plain.tokenizer.init_kwargs and plain.differences[-1] == note
+    plain = make(["a", '"'])
+    assert "moses_source" not in plain.tokenizer.init_kwargs and "Moses" not in " ".join(plain.differences)
