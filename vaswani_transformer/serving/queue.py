@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 # In a batch. A larger one would not be faster, and requests that arrive meanwhile would wait longer.
 MAX_BATCH_CHARACTERS = 16_000
-# Maximum pause after a batch of several requests, as a share of its time. Their clients are likely to send the next
-# ones at once; meanwhile the worker waits for its share of all requests, because large batches are faster.
+# Maximum pause after a batch of several requests, as a share of its time: their clients are likely to send the next
+# ones, and one large batch is faster than two small ones.
 PAUSE_SHARE = 0.1
 
 Pair = tuple[str, str]  # source and target language, such as ("en", "de")
@@ -141,18 +141,11 @@ class Queue:
     def _work(self, worker: Worker):
         while jobs := self._next(worker):
             start = time.monotonic()
-            answer = self._translate(worker, jobs)
-            with self.changed:
-                share = self._share()
-            self._answer(worker, jobs, answer)
+            self._do(worker, jobs)
             with self.changed:
                 del self.in_progress[worker]
             if len(jobs) > 1:
-                self._pause(share, PAUSE_SHARE * (time.monotonic() - start))
-
-    def _share(self) -> int:
-        """Returns how many requests each worker has if all have the same number, of those waiting and in progress."""
-        return math.ceil((len(self.waiting) + sum(map(len, self.in_progress.values()))) / len(self.workers))
+                self._pause(len(jobs), PAUSE_SHARE * (time.monotonic() - start))
 
     def _pause(self, number: int, max_seconds: float):
         """Waits until so many requests are waiting."""
@@ -167,7 +160,8 @@ class Queue:
                 if not self.waiting:
                     return []
                 # Equal shares: otherwise, one worker would have large batches, and the others many small ones.
-                if chosen := self._take(self._share()):
+                number = len(self.waiting) + sum(map(len, self.in_progress.values()))
+                if chosen := self._take(math.ceil(number / len(self.workers))):
                     self.in_progress[worker] = chosen
                     return chosen
 
@@ -184,31 +178,29 @@ class Queue:
                 break
         return chosen
 
-    def _translate(self, worker: Worker, jobs: list[Job]) -> Translations | Exception:
-        """Returns the translations of all texts in a batch, or the error."""
+    def _do(self, worker: Worker, jobs: list[Job]):
         texts = [text for job in jobs for text in job.texts]
         self.observe(len(texts))
         with self.changed:
             self.in_progress[worker] = jobs
             if all(job.result.cancelled() for job in jobs):
-                return Stopped()
+                return
         try:
-            return worker.translate(jobs[0].pair, texts, jobs[0].settings)
+            records = worker.translate(jobs[0].pair, texts, jobs[0].settings)
         except Exception as error:
-            return error
-
-    def _answer(self, worker: Worker, jobs: list[Job], answer: Translations | Exception):
-        if not isinstance(answer, Exception):
-            remaining = iter(answer)
+            self._fail(worker, jobs, error)
+        else:
+            remaining = iter(records)
             for job in jobs:
                 set_result(job.result, [next(remaining) for _ in job.texts])
-            return
+
+    def _fail(self, worker: Worker, jobs: list[Job], error: Exception):
         jobs = [job for job in jobs if not job.result.cancelled()]
-        if len(jobs) == 1 and not isinstance(answer, Stopped):
-            set_result(jobs[0].result, answer)
+        if len(jobs) == 1 and not isinstance(error, Stopped):
+            set_result(jobs[0].result, error)
         else:  # one bad request must not fail the others
             for job in jobs:
-                self._answer(worker, [job], self._translate(worker, [job]))
+                self._do(worker, [job])
 
 
 def set_result(result: Future[Translations], answer: Translations | BaseException):

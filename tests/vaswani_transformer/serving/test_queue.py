@@ -67,27 +67,19 @@ def test_a_batch_has_an_end(queue, worker, held, monkeypatch):
     assert [len("".join(batch)) for _, batch in worker.batches] == [5, 20, 10, 6]
 
 
-class Waiting:
-    """A worker that translates a batch whenever `may_go` is released."""
-
-    def __init__(self, batches: list[list[str]]):
-        self.batches, self.may_go = batches, threading.Semaphore(0)
-
-    def translate(self, pair, texts, settings):
-        self.batches.append(texts)
-        assert self.may_go.acquire(timeout=TIMEOUT)
-        return [[{"translation_text": text}] for text in texts]
-
-    def close(self):
-        pass
-
-
 def test_a_worker_takes_its_share_of_all_requests():
     batches, may_go = [], threading.Semaphore(0)
-    workers = Waiting(batches), Waiting(batches)
-    for worker in workers:
-        worker.may_go = may_go
-    queue = Queue(workers)
+
+    class Worker:
+        def translate(self, pair, texts, settings):
+            batches.append(texts)
+            assert may_go.acquire(timeout=TIMEOUT)
+            return [[{"translation_text": text}] for text in texts]
+
+        def close(self):
+            pass
+
+    queue = Queue([Worker(), Worker()])
     for text in "ab":
         queue.submit(DE, [text])
         wait_until(lambda text=text: [text] in batches)
@@ -111,33 +103,6 @@ def test_a_worker_waits_for_the_next_requests_of_its_clients(queue, worker, held
     results = [queue.submit(DE, [text]) for text in "cd"]
     assert [texts(result) for result in results] == [["c"], ["d"]]
     assert [batch for _, batch in worker.batches] == [["first"], ["a", "b"], ["c", "d"]]
-
-
-def test_a_worker_waits_for_its_share_of_all_requests(monkeypatch):
-    monkeypatch.setattr(queue_module, "PAUSE_SHARE", 1e9)
-    one, other = Waiting([]), Waiting([])
-    queue = Queue([one, other])
-    queue.submit(DE, ["a"])
-    wait_until(lambda: one.batches or other.batches)
-    small, large = (one, other) if one.batches else (other, one)
-    queue.submit(DE, ["b"])
-    wait_until(lambda: large.batches)
-    for text in "cdefghij":
-        queue.submit(DE, [text])
-    large.may_go.release()
-    wait_until(lambda: large.batches[1:] == [["c", "d", "e", "f", "g"]])  # half of all 10
-    small.may_go.release()
-    wait_until(lambda: small.batches[1:] == [["h", "i", "j"]])
-    further = [queue.submit(DE, [text]) for text in "klm"]
-    finished = queue.in_progress[small][0].result
-    small.may_go.release()
-    finished.result(TIMEOUT)
-    further += [queue.submit(DE, [text]) for text in "nop"]  # the clients of h, i and j
-    wait_until(lambda: small.batches[2:] == [["k", "l", "m", "n", "o", "p"]])
-    for worker in (small, large):
-        worker.may_go.release()
-    assert texts(further[-1]) == ["p"]
-    queue.close()
 
 
 def test_more_than_may_wait_are_refused(queue, worker, held):
