@@ -220,15 +220,21 @@ def finding(results: dict[str, Any]) -> str:
         "nats.",
         f"The head that a checkpoint needs most is a {kind}-attention head in {count} of {len(worst)} checkpoints.",
     ]
-    aligning = (read_results("alignment") or {"checkpoints": {}})["checkpoints"]
-    if aligning:
-        same = sum(
-            head[1:] == ["cross_attn", aligning[name]["best"]["layer"], aligning[name]["best"]["head"]]
-            for name, head in worst.items()
-            if name in aligning
-        )
-        sentences.append(f"In {same} of them it is also the head that aligns best.")
+    if aligning := aligning_too(worst):
+        sentences.append(f"In {sum(aligning)} of them it is also the head that aligns best.")
     return " ".join(sentences)
+
+
+def aligning_too(most_needed: dict[str, list]) -> list[bool]:
+    """Whether the most needed head is also the one that aligns best, for each checkpoint of which both are known."""
+    best = {
+        name: model["best"] for name, model in (read_results("alignment") or {"checkpoints": {}})["checkpoints"].items()
+    }
+    return [
+        head[1:] == ["cross_attn", best[name]["layer"], best[name]["head"]]
+        for name, head in most_needed.items()
+        if name in best
+    ]
 
 
 def most_needed(model: dict[str, Any]) -> dict[str, Any]:
@@ -247,10 +253,16 @@ def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     fewest, of_all = min((removable(model), len(model["single"])) for model in checkpoints.values())
     kinds = Counter(KINDS[tuple(most_needed(model)["head"][:2])] for model in checkpoints.values())
     [(kind, count)] = kinds.most_common(1)
-    return [
-        (f"Heads that can be removed together (loss + {RISE:g} nats)", f"at least {fewest} of {of_all}"),
+    rows = [
+        (
+            f"Heads that can be removed together before the loss has risen by {RISE:g} nats",
+            f"at least {fewest} of {of_all}",
+        ),
         (f"The most needed head is a {kind}-attention head", f"in {count} of {len(checkpoints)} checkpoints"),
     ]
+    if aligning := aligning_too({name: most_needed(model)["head"] for name, model in checkpoints.items()}):
+        rows.append(("It is also the head that aligns best", f"in {sum(aligning)} of {len(aligning)} checkpoints"))
+    return rows
 
 
 def report(results: dict[str, Any]) -> str:

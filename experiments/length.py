@@ -128,11 +128,15 @@ def finding(results: dict[str, Any]) -> str:
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows of the explorer's table: what was measured, and the result."""
     longest = list(results["groups"])[-1]
-    _, low, high = results["groups"][longest]["learned"]
-    verdict = "yes" if low > 0 else "no" if high < 0 else "cannot be resolved"
+    difference = Interval(*results["groups"][longest]["learned"])
+    verdict = "yes" if difference.low > 0 else "no" if difference.high < 0 else "cannot be resolved"
     words = [means(results, encoding, "words_of_reference")[-1] for encoding in ENCODINGS]
     return [
         ("Sinusoids extrapolate better than learned positions", verdict),
+        (
+            f"Loss of learned positions minus that of sinusoids, pairs of {longest} tokens",
+            f"{difference} nats".replace("-", "−"),
+        ),
         (
             f"Words in translations of pairs of {longest} tokens, after training to {SEEN} tokens",
             f"{min(words):.0%} to {max(words):.0%} of the reference's",

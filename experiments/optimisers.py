@@ -175,12 +175,15 @@ def finding(results: dict[str, Any]) -> str:
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows of the explorer's table: what was measured, and the result."""
     curves = judged(results)
-    rows = []
-    for way, tokens in tokens_needed(results).items():
-        if not tokens or (len(tokens) == len(curves[way]) and way != PAPER):
-            reached = f"after {share(tokens):.0%} of its tokens" if tokens else "not reached"
-            rows.append((f"Final loss of the paper's Adam, with {label(way)}", reached))
-    return rows
+    needed = {way: tokens for way, tokens in tokens_needed(results).items() if way != PAPER}
+    reached = sorted((share(tokens), way) for way, tokens in needed.items() if tokens)
+    parts = [
+        f"{fraction:.0%} with {label(way)}"
+        + (f" ({len(needed[way])} of {len(curves[way])} seeds)" if len(needed[way]) < len(curves[way]) else "")
+        for fraction, way in reached
+    ]
+    parts += [f"never with {label(way)}" for way, tokens in needed.items() if not tokens]
+    return [("Tokens that other optimisers need to reach the final loss of the paper's Adam", "; ".join(parts))]
 
 
 def report(results: dict[str, Any]) -> str:

@@ -235,7 +235,11 @@ def finding(results: dict[str, Any]) -> str:
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows of the explorer's table: what was measured, and the result."""
     paper_rows = [row for row in results["rows"] if "verdict" in row and ROWS[row["row"]].perplexity]
-    questions = {"holds": "has the paper's direction", "fails": "has the other one", "cannot": "cannot be resolved"}
+    questions = {
+        "holds": "has the paper's direction",
+        "fails": "has the opposite direction",
+        "cannot": "cannot be resolved",
+    }
     counts = [
         (f"Rows of Table 3 whose effect {text}", sum(row["verdict"].startswith(word) for row in paper_rows))
         for word, text in questions.items()
@@ -244,6 +248,8 @@ def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     for word, effect in (("better", "lower"), ("worse", "raise")):
         if changes := [row for row in results["rows"] if row.get("verdict") == word]:
             rows.append((f"Changes beyond the paper that {effect} the loss", labels(changes)))
+    if failed := sum("failed" in row for row in results["rows"]):
+        rows.append(("Rows with a run whose loss was not finite", str(failed)))
     return rows
 
 

@@ -126,17 +126,32 @@ def costs_of_none(results: dict[str, Any]) -> dict[str, np.ndarray]:
 # The report ----------------------------------------------------------------------------------------------------------
 
 
-def finding(results: dict[str, Any]) -> str:
+ANSWERS = {"holds": "yes", "fails": "no"}
+
+
+def verdict_of(results: dict[str, Any]) -> tuple[str, str]:
+    """Does the original order lose more without warm-up? "holds", "fails" or "cannot be resolved", and the reason."""
     after, before = costs_of_none(results).values()
     if np.isinf([after, before]).any():
         more = np.isinf(after).sum() - np.isinf(before).sum()
-        verdict = "holds" if more > 0 else "fails" if more < 0 else "cannot be resolved"
-        reason = "a loss was not finite"
-    else:
-        difference = mean(after - before)
-        verdict = "holds" if difference.low > 0 else "fails" if difference.high < 0 else "cannot be resolved"
-        reason = f"{after.mean():.2f} nats against {before.mean():.2f}; difference {difference}"
-    growth = [results["gradients"][norm]["decoder"][-1] / results["gradients"][norm]["decoder"][0] for norm in NORMS]
+        return "holds" if more > 0 else "fails" if more < 0 else "cannot be resolved", "a loss was not finite"
+    difference = mean(after - before)
+    verdict = "holds" if difference.low > 0 else "fails" if difference.high < 0 else "cannot be resolved"
+    return verdict, f"difference {difference}"
+
+
+def growth_of(results: dict[str, Any]) -> list[float]:
+    """The first gradient of the decoder's last layer, relative to that of its first, for each order."""
+    gradients = [results["gradients"][norm]["decoder"] for norm in NORMS]
+    return [layers[-1] / layers[0] for layers in gradients]
+
+
+def finding(results: dict[str, Any]) -> str:
+    after, before = (costs.mean() for costs in costs_of_none(results).values())
+    verdict, reason = verdict_of(results)
+    if np.isfinite([after, before]).all():
+        reason = f"{after:.2f} nats against {before:.2f}; {reason}"
+    growth = growth_of(results)
     return (
         f"The claim that the original order loses more without warm-up {verdict} ({reason}). At the start, the "
         f"gradient of the decoder's last layer is {growth[0]:.1f} times that of its first with LayerNorm after the "
@@ -146,15 +161,16 @@ def finding(results: dict[str, Any]) -> str:
 
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the rows of the explorer's table: what was measured, and the result."""
+    verdict, reason = verdict_of(results)
     after, before = (costs.mean() for costs in costs_of_none(results).values())
-    first, last = (
-        results["gradients"][norm]["decoder"][-1] / results["gradients"][norm]["decoder"][0] for norm in NORMS
-    )
+    first, last = growth_of(results)
     return [
-        ("Loss added without warm-up, LayerNorm after", f"{after:.2f} nats"),
-        ("Loss added without warm-up, LayerNorm before", f"{before:.2f} nats"),
-        ("First gradient, last decoder layer to first, LayerNorm after", f"{first:.1f} times"),
-        ("First gradient, last decoder layer to first, LayerNorm before", f"{last:.1f} times"),
+        ("Loss added without warm-up", f"post-norm {after:.2f} nats, pre-norm {before:.2f} nats"),
+        ("Post-norm loses more without warm-up", f"{ANSWERS.get(verdict, verdict)}: {reason}".replace("-", "−")),
+        (
+            "First gradient of the decoder's last layer, relative to its first layer",
+            f"post-norm {first:.1f} times, pre-norm {last:.1f} times",
+        ),
     ]
 
 

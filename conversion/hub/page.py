@@ -35,6 +35,9 @@ tags: [transformer, attention, explainer, translation]
 Every part of the model from [Attention Is All You Need](https://arxiv.org/abs/1706.03762), at work on a sentence of
 your own. The model runs in your browser: the text that you type stays in the page.
 
+Start with the guided play, which takes 90 seconds, then follow the ten chapters. Below each figure you can copy a link
+to what it shows, or save it as SVG or PNG.
+
 Checkpoints: {checkpoints}. The model card beside each one (`data/NAME/README.md`) names its training data and its
 licence. Code and text: [vaswani-transformer](https://pypi.org/project/vaswani-transformer/) (Apache-2.0), with D3 (ISC)
 and KaTeX (MIT).

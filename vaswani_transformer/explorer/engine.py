@@ -11,11 +11,9 @@ from .checkpoints import LoadedCheckpoint
 from .runs import Refused
 
 
-# The engine implements these values only: they are the paper's, and those of the included checkpoints.
+# The engine implements these values only: they are the paper's, and those of the included checkpoints. Norms may be
+# anywhere.
 CONFIG = {
-    "norm_position": "post",
-    "decoder_norm_position": "post",
-    "final_norm": None,
     "layer_norm_deviation": "biased",
     "position_encoding": "sinusoidal",
     "position_layout": "interleaved",

@@ -33,6 +33,7 @@ CONFIG = (
     "decoder_vocab_size",
     "norm_position",
     "decoder_norm_position",
+    "final_norm",
     "position_encoding",
     "position_layout",
     "label_smoothing",
@@ -82,7 +83,7 @@ EXAMPLES = {
         "structure": ("Ich habe das Buch gelesen, das du mir gestern gegeben hast.", None),
     },
     "fr": {
-        "long-distance": ("Il n'a plus jamais parlé de son père.", ["n'a", "parlé"]),
+        "long-distance": ("Ils ont tous les deux quitté la ville.", ["ont", "quitté"]),
         "anaphora": ("Le roi et sa femme vivent dans une grande maison.", ["sa", "roi"]),
         "structure": ("Le livre que j'ai lu hier était très intéressant.", None),
     },

@@ -385,7 +385,7 @@ def test_the_end_of_learned_positions_is_reported(other_checkpoint, page):
     [
         (
             "many-heads",
-            dict(encoder_layers=6, decoder_layers=6, encoder_attention_heads=16, decoder_attention_heads=16),
+            dict(encoder_layers=2, decoder_layers=2, encoder_attention_heads=16, decoder_attention_heads=16),
         ),
         ("no-positions", dict(position_encoding="none", norm_position="pre")),
         ("widths", dict(d_k=3, d_v=5, share_embeddings="none")),

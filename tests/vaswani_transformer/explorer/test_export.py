@@ -89,7 +89,7 @@ def test_weights_that_float16_cannot_hold_stay_float32(tmp_path):
 @pytest.mark.parametrize(
     "place, name, value, words",
     [
-        ("config", "norm_position", "pre", "norm_position is 'pre'"),
+        ("config", "layer_norm_deviation", "unbiased", "layer_norm_deviation is 'unbiased'"),
         ("config", "position_encoding", "learned", "position_encoding is 'learned'"),
         ("generation_config", "no_repeat_ngram_size", 3, "no_repeat_ngram_size is 3"),
         ("generation_config", "early_stopping", True, "early_stopping is True"),

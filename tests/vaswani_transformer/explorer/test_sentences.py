@@ -32,7 +32,7 @@ TRANSLATIONS = {
     },
     "mini-fr-en": {
         "opening": "The dog didn't cross the street because he was too tired.",
-        "long-distance": "He never talked about his father anymore.",
+        "long-distance": "They both left the city.",
         "anaphora": "The king and his wife live in a big house.",
         "structure": "The book I read yesterday was very interesting.",
     },
@@ -49,8 +49,13 @@ SENTENCES = [(checkpoint, kind) for checkpoint, texts in TRANSLATIONS.items() fo
 
 
 @cache
+def loaded(checkpoint: str):
+    return load(checkpoint_path(checkpoint), dtype="float32")
+
+
+@cache
 def inspected(checkpoint: str, text: str) -> Inspection:
-    return inspect_translation(*load(checkpoint_path(checkpoint), dtype="float32"), text)
+    return inspect_translation(*loaded(checkpoint), text)
 
 
 def inspection_of(checkpoint: str, kind: str) -> Inspection:

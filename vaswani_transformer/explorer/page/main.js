@@ -1,10 +1,13 @@
 // The page: the form with the sentence, the chapters below it, and the code that connects them.
+import "./vendor/d3.min.js"; // window.d3
+import "./vendor/katex/katex.min.js"; // window.katex
 import { connect, Problem } from "./lib/data.js";
 import { addressOf, land, readAddress } from "./lib/address.js";
 import { button } from "./lib/controls.js";
 import { uncertainWords } from "./lib/confidence.js";
 import { count, el, number, percent } from "./lib/dom.js";
 import { drawArchitecture } from "./lib/architecture.js";
+import { clearestLink } from "./lib/heads.js";
 import { loading } from "./lib/loading.js";
 import { guidedPlay } from "./lib/play.js";
 import { State } from "./lib/state.js";
@@ -52,12 +55,19 @@ async function openModel(name, sentence) {
   text.value = sentence ?? example;
   try {
     await state.translate(text.value);
+    if (text.value === example) selectClearest();
   } catch (error) {
     if (sentence === undefined) throw error;
     text.value = example;
     await state.translate(example);
     throw error; // a link to a sentence that cannot be translated, such as one that is too long
   }
+}
+
+/** Selects the head and the word that the guided play shows, so that the chapters open at something to see. */
+function selectClearest() {
+  const clearest = clearestLink(state);
+  if (clearest) state.select({ ...clearest.place, token: clearest.row });
 }
 
 // The address ---------------------------------------------------------------------------------------------------------
@@ -130,6 +140,16 @@ function underlined(text, words) {
   return [...words.flatMap((word, i) => [text.slice(ends[i], word.begin), mark(word)]), text.slice(ends.at(-1))];
 }
 
+/** Sentences to try, as buttons. */
+function showExamples() {
+  const tryIt = (example) => {
+    text.value = example;
+    form.requestSubmit();
+  };
+  find("examples").replaceChildren(el("p", {}, "Write a sentence of your own above, or try one of these:"),
+    ...state.model.examples.map((example) => button(example.text, () => tryIt(example.text), { class: "token", lang: state.model.source_language })));
+}
+
 async function buildForm() {
   const languages = new Intl.DisplayNames(["en"], { type: "language" });
   const language = (code) => (code ? languages.of(code) : "?");
@@ -149,20 +169,36 @@ async function buildForm() {
   find("translation").after(loading(state));
 }
 
-/** On a narrow screen only the translation stays in view; on a wide one the whole form does. */
+/** On a narrow screen only the translation stays in view, with a button that brings the form back; on a wide one the whole form does. */
 function keepFormShort() {
-  new ResizeObserver(() => {
+  let isOpen = false;
+  const edit = find("edit");
+  const place = () => {
     const isNarrow = form.offsetHeight > innerHeight * 0.13;
-    const above = isNarrow ? find("translation").offsetTop - 6 : 0;
+    const above = isNarrow && !isOpen ? find("translation").offsetTop - 6 : 0;
+    form.classList.toggle("narrow", isNarrow);
     form.style.top = `${-above}px`;
+    edit.textContent = isOpen ? "Hide" : "Edit";
+    edit.setAttribute("aria-expanded", String(isOpen));
     document.documentElement.style.setProperty("--bar", `${form.offsetHeight - above}px`);
-  }).observe(form);
+  };
+  const open = (isWanted) => {
+    isOpen = isWanted;
+    place();
+    if (isOpen) text.focus({ preventScroll: true });
+    else text.blur(); // its outline would stay in view
+  };
+  edit.addEventListener("click", () => open(!isOpen));
+  form.addEventListener("submit", () => isOpen && open(false));
+  new ResizeObserver(place).observe(form);
+  new IntersectionObserver(([{ isIntersecting }]) => form.classList.toggle("stuck", !isIntersecting)).observe(find("top"));
 }
 
 // The chapters --------------------------------------------------------------------------------------------------------
 
 async function buildChapters() {
   find("play-place").append(guidedPlay(state, steps).button);
+  state.on("model", showExamples);
   state.on("model", () => find("figure-1").replaceChildren(drawArchitecture(state.model)));
   const list = find("contents").querySelector("ol");
   const links = new Map();
@@ -187,6 +223,8 @@ async function buildChapters() {
     if (state.run) state.emit("chapter");
   }, { rootMargin: "-20% 0px -70% 0px" });
   links.forEach((_, section) => mark.observe(section));
+  const none = ([{ isIntersecting }]) => isIntersecting && links.forEach((link) => link.removeAttribute("aria-current"));
+  new IntersectionObserver(none).observe(find("top"));
 }
 
 function showAbout() {

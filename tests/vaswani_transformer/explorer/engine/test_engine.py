@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from random_checkpoint import random_checkpoint
 
 from vaswani_transformer.explorer.runs import Runs
 from vaswani_transformer.inspection.inspection import trace_search
@@ -74,8 +75,13 @@ def check_run(node, **settings):
         torch.testing.assert_close(tensors[name], tensor, atol=TOLERANCE, rtol=0, msg=lambda m, n=name: f"{n}: {m}")
 
 
-@pytest.mark.parametrize("name", DIRECTIONS)
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(
+    "name, number",
+    [
+        *[(name, number % 3) for number, name in enumerate(DIRECTIONS)],
+        *[pytest.param(name, (n + k) % 3, marks=pytest.mark.slow) for n, name in enumerate(DIRECTIONS) for k in (1, 2)],
+    ],
+)
 def test_every_tensor_and_response_equals_pytorchs(node, name, number):
     check_run(node(name), text=SENTENCES[name[5:7]][number])
 
@@ -86,6 +92,15 @@ def test_every_tensor_and_response_equals_pytorchs(node, name, number):
 ])  # fmt: skip
 def test_the_settings_of_a_run_are_the_servers(node, settings):
     check_run(node("mini-en-de"), text="The dog sleeps under the old table.", **settings)
+
+
+@pytest.mark.parametrize("norms", [
+    dict(norm_position="pre"), dict(decoder_norm_position="pre"),
+    dict(norm_position="pre", decoder_norm_position="post"),
+    dict(final_norm=True), dict(norm_position="pre", final_norm=False),
+], ids=str)  # fmt: skip
+def test_every_tensor_equals_pytorchs_wherever_the_norms_are(node, tmp_path, norms):
+    check_run(node(random_checkpoint(tmp_path / "random", **norms)), text="A woman reads.", beams=2)
 
 
 def test_each_head_by_itself_and_longer_texts_are_the_servers(node):
@@ -159,7 +174,7 @@ def translate_alone(model, tokenizer, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", DIRECTIONS)
-@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.slow)])
 def test_translations_are_pytorchs(node, name, count):
     engine, different = node(name), []
     pytorch = engine.checkpoint.model, engine.checkpoint.tokenizer

@@ -4,6 +4,9 @@ import shutil
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from waiting import TIMEOUT, wait_until
@@ -44,6 +47,28 @@ def serving(cache):
         thread.join(TIMEOUT)
 
 
+@contextmanager
+def serving_files(folder: Path):
+    """The address of a plain file server, as long as the block lasts."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def serve_files():
+    return serving_files
+
+
 @pytest.fixture(scope="session")
 def serve():
     return serving
@@ -56,6 +81,26 @@ def server():
 
     with serving(CheckpointCache(CHECKPOINT)) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def serve_copy(tmp_path_factory):
+    """`serve_copy(checkpoint, ...)` is the address of an exported page on a plain file server, below its root."""
+    from vaswani_transformer.explorer.app import PAGE
+    from vaswani_transformer.explorer.checkpoints import CheckpointCache
+    from vaswani_transformer.explorer.export import export
+
+    folder = tmp_path_factory.mktemp("copies")
+    with serving_files(folder) as address:
+
+        def serve(*checkpoints: str) -> str:
+            name = checkpoints[0].rpartition("/")[2]
+            if not (folder / "some" / name).exists():
+                cache = CheckpointCache(*checkpoints)
+                export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
+            return f"{address}some/{name}/"
+
+        yield serve
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +159,11 @@ USE_CONTROLS = """(figure) => {
   }"""
 
 
+SUM_SHIFTS = """window.shift = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
+      .observe({ type: "layout-shift", buffered: true });"""
+
+
 class Page:
     """The page in the browser; `js` runs JavaScript and returns its result."""
 
@@ -123,6 +173,25 @@ class Page:
 
     def js(self, script: str, *arguments):
         return self.browser.execute_script(script, *arguments)
+
+    @contextmanager
+    def screen(self, width: int, height: int = 900):
+        """Give the page a screen of this size in pixels."""
+        size = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    @contextmanager
+    def layout_shifts(self):
+        """Yield a function that returns the sum of the layout shifts of the page that was opened in the block."""
+        script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SUM_SHIFTS})
+        try:
+            yield lambda: self.js("return window.shift")
+        finally:
+            self.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
 
     def wait(self, condition: str):
         """Waits until the JavaScript expression is true.
@@ -149,7 +218,9 @@ class Page:
             self.chapter = None  # until it is open
             # A page that differs behind the # only would keep what a test before has set.
             self.browser.get("about:blank")
-            self.browser.get(f"{self.address}#{chapter}")
+            self.browser.get(
+                f"{self.address}#{chapter}?attention=encoder.self_attn.1.1"
+            )  # instead of the page's choice
             self.wait("document.documentElement.dataset.ready")
         self.chapter = chapter
         if chapter:
@@ -158,6 +229,13 @@ class Page:
     def show(self, chapter: str):
         self.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", chapter)
         self.wait(f"document.querySelector('#{chapter} figure .body')?.children.length")
+
+    def each_figure(self):
+        """Bring each figure into view, wait until it is drawn, and yield its id."""
+        for figure in self.js("return [...document.querySelectorAll('figure')].map((figure) => figure.id)"):
+            self.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", figure)
+            self.wait(f"document.querySelector('#{figure} .body').matches(':not([data-stale], :empty)')")
+            yield figure
 
     def translate(self, text: str):
         """Writes the sentence and waits for its translation, or for the problem that is shown instead."""

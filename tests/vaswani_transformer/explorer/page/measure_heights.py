@@ -7,10 +7,9 @@ import json
 import shutil
 import sys
 import time
+from pathlib import Path
 
 from selenium import webdriver
-
-from vaswani_transformer.explorer.app import PAGE
 
 
 SIZES = [(390, 844), (768, 1000), (1440, 1000)]
@@ -21,8 +20,9 @@ MEASURE = """
       const heights = {};
       for (const figure of document.querySelectorAll("figure")) {
         figure.scrollIntoView();
-        await pause();
-        heights[figure.id] = Math.round(figure.querySelector(".body").offsetHeight);
+        const body = figure.querySelector(".body");
+        do await pause(); while (body.style.minHeight); // the reserved height, until the figure is drawn
+        heights[figure.id] = Math.round(body.offsetHeight);
       }
       done(heights);
     })()"""
@@ -50,7 +50,7 @@ def measure(address: str) -> dict[str, list[int]]:
 
 
 if __name__ == "__main__":
-    file = PAGE / "lib" / "heights.js"
+    file = Path(__file__).parents[4] / "vaswani_transformer" / "explorer" / "page" / "lib" / "heights.js"
     before, _, rest = file.read_text(encoding="utf-8").partition("const HEIGHTS = {")
     lines = [
         f"  {json.dumps(figure)}: {pixels},\n"

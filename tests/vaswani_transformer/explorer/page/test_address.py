@@ -2,7 +2,6 @@
 
 import base64
 import xml.etree.ElementTree as ElementTree
-from contextlib import contextmanager
 
 import pytest
 
@@ -10,17 +9,12 @@ import pytest
 SENTENCE = "The girl who lives next door gave her brother a book."
 SETTINGS = "[...document.querySelectorAll('#%s [data-setting]')].map((e) => [e.dataset.setting, e.readSetting()])"
 PADDING = "parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"
+NEAR_FIGURES_ARE_DRAWN = """[...document.querySelectorAll("figure")].every((figure) => {
+    const { top, bottom } = figure.getBoundingClientRect();
+    const isFar = bottom < -500 || top > innerHeight + 500;
+    return isFar || figure.querySelector(".body").matches(":not([data-stale], :empty)");
+})"""
 TOP = "document.getElementById('%s').getBoundingClientRect().top"
-
-
-@contextmanager
-def screen(page, width: int, height: int = 900):
-    size = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def open_at(page, address: str):
@@ -31,35 +25,38 @@ def open_at(page, address: str):
 
 
 def wait_for_landing(page, target: str):
-    page.wait(f"document.querySelector('#{target} .body, #{target}.body')?.children.length")
-    page.wait(f"Math.abs({TOP % target} - {PADDING}) < 40")
-    page.browser.execute_async_script("setTimeout(arguments[0], 500)")
-    assert abs(page.js(f"return {TOP % target} - {PADDING}")) < 40
+    page.wait(f"Math.abs({TOP % target} - {PADDING}) < 40 && {NEAR_FIGURES_ARE_DRAWN}")
 
 
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("target", ["beam", "heads-2"])
 def test_a_link_lands_at_its_chapter_or_figure(page, width, target):
-    with screen(page, width):
+    with page.screen(width):
         open_at(page, f"#{target}")
         wait_for_landing(page, target)
 
 
-SHIFTS = """window.shift = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (window.shift += value)))
-      .observe({ type: "layout-shift", buffered: true });"""
+def test_without_a_head_in_the_address_the_page_opens_at_the_head_that_the_play_explains(page):
+    open_at(page, "#attention-1")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert "“it” attends most to “book”" in page.text("#attention-1")
+    open_at(page, "#attention-1?attention=encoder.self_attn.1.2")
+    page.wait("document.querySelectorAll('#attention-1 .heatmap').length")
+    assert page.js("return [...document.querySelectorAll('#attention-1 input:checked')].map(({ value }) => value)")[
+        :3
+    ] == [
+        "encoder.self_attn",
+        "0",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 1200])
 def test_the_page_does_not_move_while_its_figures_appear(page, width):
-    script = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SHIFTS})
-    try:
-        with screen(page, width):
-            open_at(page, "#heads")
-            wait_for_landing(page, "heads")
-            assert page.js("return window.shift") < 0.1
-    finally:
-        page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    with page.screen(width), page.layout_shifts() as shift:
+        open_at(page, "#heads")
+        wait_for_landing(page, "heads")
+        assert shift() < 0.1
 
 
 def test_a_link_in_the_contents_lands_at_its_chapter(page):
@@ -85,11 +82,11 @@ def test_an_address_holds_sentence_selection_and_settings(page):
     "change",
     [
         ("dictionary-1", "plane temperature", "0.5"),
-        ("dictionary-1", "q", "-1.00 0.50"),
-        ("recurrence-2", "two words", "1.4"),
+        pytest.param(("dictionary-1", "q", "-1.00 0.50"), marks=pytest.mark.slow),
+        pytest.param(("recurrence-2", "two words", "1.4"), marks=pytest.mark.slow),
         ("heads-1", "off", "encoder.self_attn.0.2"),
         ("encoder-1", "stop", "3"),
-        ("training-1", "logarithmic axes", "on"),
+        pytest.param(("training-1", "logarithmic axes", "on"), marks=pytest.mark.slow),
     ],
     ids=lambda change: " ".join(change),
 )
@@ -134,9 +131,7 @@ def test_a_damaged_address_opens_the_page(page, hash_):
 def test_every_figure_is_saved(page):
     open_at(page, "#recurrence?text=The+dog+sleeps.")
     page.js("URL.createObjectURL = (blob) => { window.blob = blob; return '#'; }")
-    for figure in page.js("return [...document.querySelectorAll('figure')].map((figure) => figure.id)"):
-        page.js("document.getElementById(arguments[0]).scrollIntoView({ behavior: 'instant' })", figure)
-        page.wait(f"document.querySelector('#{figure} .body').matches(':not([data-stale], :empty)')")
+    for figure in page.each_figure():
         page.js(
             "window.blob = null; document.querySelector(`#${arguments[0]} [data-tool='Save as SVG']`).click()", figure
         )

@@ -88,7 +88,7 @@ def test_a_token_lights_its_partners(open_chapter):
     page.js("document.querySelector('[data-key=\"alignment target 1\"]').click()")
     best = inspection.source[int(weights[1].argmax())].text.strip()
     sentence = page.js("return document.getElementById('alignment-sentence').textContent")
-    assert sentence.startswith(f"To write “{inspection.outputs[1].text.strip()}” the decoder looks at “{best}”")
+    assert sentence.startswith(f"To write “{inspection.outputs[1].text.strip()}”, the decoder looks at “{best}”")
 
 
 def test_one_pass_gives_what_many_give(open_chapter):

@@ -174,7 +174,7 @@ def test_the_rotation_shifts_every_position(open_chapter, inspected):
     for k in (0, 7, 64):
         slide(page, "shift k", k)
         assert page.js("return Number(document.getElementById('rotation-result').dataset.error)") < 2e-5
-    assert page.text("#rotation-result").startswith("With k = 64, one matrix takes each of 64 positions")
+    assert page.text("#rotation-result").startswith("With k = 64, one matrix maps each of 64 positions")
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])

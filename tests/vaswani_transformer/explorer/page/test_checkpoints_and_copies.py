@@ -1,21 +1,15 @@
 """Every chapter works with unusual checkpoints and in an exported copy, without errors or invalid numbers."""
 
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import torch
+from random_checkpoint import random_checkpoint
 from tiny_checkpoint import PAIRS, tiny_checkpoint
 
-from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.explorer.app import PAGE
 from vaswani_transformer.explorer.checkpoints import CheckpointCache
 from vaswani_transformer.explorer.export import export
-from vaswani_transformer.learn_bpe import learn_tokenizer
-from vaswani_transformer.model.generation_vaswani import paper_generation_config
-from vaswani_transformer.model.tokenization_vaswani import VaswaniTokenizer
 
 
 VARIANTS = {
@@ -37,26 +31,6 @@ CHAPTERS = (
 )  # fmt: skip
 
 
-def random_checkpoint(folder, **fields):
-    """A folder with a model of random weights; with `decoder_vocab_size` the target has a vocabulary of its own."""
-    tokenizer = learn_tokenizer([*PAIRS, *PAIRS.values()], vocab_size=300)
-    if size := fields.get("decoder_vocab_size"):
-        target = learn_tokenizer(list(PAIRS.values()), vocab_size=size)
-        tokenizer = VaswaniTokenizer.from_sides(tokenizer.backend_tokenizer, target.backend_tokenizer)
-    defaults = dict(
-        vocab_size=300, d_model=32, d_ff=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
-        decoder_attention_heads=4,
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model = VaswaniForConditionalGeneration(VaswaniConfig(**{**defaults, **fields}))
-    ids = {name: getattr(model.config, name) for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id")}
-    model.generation_config = paper_generation_config(**ids)
-    model.generation_config.max_length = 24
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 def check_every_chapter(page, texts):
     for text in texts:
         page.translate(text)
@@ -71,7 +45,7 @@ def check_every_chapter(page, texts):
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_every_chapter_works_with_another_checkpoint(serve, browser, page_at, tmp_path, fields):
-    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", **fields)))) as address:
+    with serve(CheckpointCache(str(random_checkpoint(tmp_path / "random", max_length=24, **fields)))) as address:
         page = page_at(address)
         check_every_chapter(page, SENTENCES)
         page.show("training")
@@ -96,30 +70,6 @@ def test_every_chapter_works_with_the_shipped_checkpoint(page_at, server):
     check_every_chapter(page_at(server), ["The girl who lives next door gave her brother a book."])
 
 
-@pytest.fixture(scope="module")
-def serve_copy(tmp_path_factory):
-    """`serve_copy(checkpoint, ...)` is the address of an exported page on a plain file server, below its root."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    folder = tmp_path_factory.mktemp("copies")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    Thread(target=server.serve_forever, daemon=True).start()
-
-    def serve(*checkpoints: str) -> str:
-        name = checkpoints[0].rpartition("/")[2]
-        if not (folder / "some" / name).exists():
-            cache = CheckpointCache(*checkpoints)
-            export([cache.open(name) for name in cache.chosen], folder / "some" / name, PAGE)
-        return f"http://127.0.0.1:{server.server_port}/some/{name}/"
-
-    yield serve
-    server.shutdown()
-    server.server_close()
-
-
 def go_offline(browser, offline: bool):
     browser.execute_cdp_cmd("Network.enable", {})
     conditions = {"offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -138,12 +88,52 @@ def test_an_exported_page_translates_without_a_network(page_at, browser, serve_c
         for head in (1, 2):
             page.js(f"document.querySelector('#heads .head-card:nth-child({head}) .switch').click()")
             page.wait("document.querySelectorAll('#heads-outcome tbody tr').length === 2")
+        assert len(list(page.each_figure())) > 20
     finally:
         go_offline(browser, False)
     host = page.address.split("/")[2]
     loaded = page.js("return performance.getEntriesByType('resource').map(({ name }) => new URL(name).host)")
     assert set(loaded) == {host}
     assert page.errors() == []
+
+
+OWN_SENTENCES = {  # not among the page's, and their translations
+    "mini-en-de": ("The old bridge is very long.", "Die alte Brücke ist sehr lang."),
+    "mini-de-en": ("Die alte Brücke ist sehr lang.", "The old bridge is very long."),
+    "mini-en-fr": ("The old bridge is very long.", "Le vieux pont est très long."),
+    "mini-fr-en": ("Le vieux pont est très long.", "The old bridge is very long."),
+}
+
+
+@pytest.mark.slow
+def test_all_directions_are_translated_after_the_server_has_stopped(page_at, browser, serve_files, tmp_path):
+    export([CheckpointCache(name).open() for name in OWN_SENTENCES], tmp_path / "site", PAGE)
+    choose = """const select = document.getElementById("checkpoint"); select.value = arguments[0];
+        select.dispatchEvent(new Event("change"));"""
+    is_open = "document.getElementById('about').textContent.startsWith('%s,') && %s"
+    is_idle = "document.getElementById('sentence').ariaBusy === 'false'"
+    with serve_files(tmp_path / "site") as address:
+        page = page_at(address)
+        for name in OWN_SENTENCES:
+            page.js(choose, name)
+            page.wait(is_open % (name, is_idle))
+            page.translate("Paris")  # so that the weights are here
+    for name, (text, translation) in OWN_SENTENCES.items():
+        page.js(choose, name)
+        page.wait(is_open % (name, is_idle))
+        page.translate(text)
+        assert page.js("return document.getElementById('problem').hidden"), page.text("#problem")
+        assert page.js("return document.getElementById('translation').firstChild.textContent") == translation
+    assert page.errors() == []
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_an_exported_page_does_not_move_while_it_loads(browser, only_page, page_at, serve_copy, width):
+    """The sentence, its translation and the progress of loading appear in places that were reserved for them."""
+    with only_page.screen(width), only_page.layout_shifts() as shift:
+        page = page_at(serve_copy("mini-en-de"))
+        page.wait("document.querySelector('#loading progress').value === 1")
+        assert shift() < 0.05
 
 
 def test_a_file_that_is_missing_is_a_problem_in_words(page_at, browser, serve_copy):
@@ -186,3 +176,9 @@ def test_the_engine_in_the_browser_computes_the_models_tensors(page_at, browser,
 @pytest.mark.slow
 def test_every_chapter_works_in_a_copy(page_at, serve_copy):
     check_every_chapter(page_at(serve_copy(str(tiny_checkpoint()))), SENTENCES)
+
+
+@pytest.mark.slow
+def test_every_chapter_works_in_a_copy_of_a_pre_norm_checkpoint(page_at, serve_copy, tmp_path):
+    checkpoint = random_checkpoint(tmp_path / "pre-norm", norm_position="pre")
+    check_every_chapter(page_at(serve_copy(str(checkpoint))), SENTENCES)

@@ -50,12 +50,43 @@ def test_odd_input_gives_a_translation_or_a_problem_in_words(page, text):
 
 @pytest.mark.parametrize("width", [360, pytest.param(1600, marks=pytest.mark.slow)])
 def test_the_page_does_not_scroll_sideways(page, width):
-    size = dict(width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
-    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with page.screen(width):
         for chapter in page.js("return [...document.querySelectorAll('section.chapter')].map((s) => s.id)"):
             page.js("document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", chapter)
         page.wait("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_on_a_phone_the_sentence_can_be_changed_from_every_chapter(page):
+    size = dict(width=390, height=844, deviceScaleFactor=1, mobile=True)
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    visible = "document.getElementById('%s').getBoundingClientRect().top >= 0"
+    try:
+        page.js("document.getElementById('beam').scrollIntoView({behavior: 'instant'})")
+        page.wait("document.getElementById('edit').checkVisibility()")
+        page.wait(f"{visible % 'translation'} && !({visible % 'text'})")
+        assert page.js("return document.getElementById('sentence').getBoundingClientRect().bottom") < 844 * 0.13
+        page.js("document.getElementById('edit').click()")
+        page.wait(visible % "text")
+        page.translate(SENTENCE)
+        page.wait(f"!({visible % 'text'})")
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_texts_at_the_marks_of_a_chart_do_not_cover_each_other(open_chapter, width):
+    size = dict(width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    page = open_chapter("training")
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.js("document.getElementById('training-2').scrollIntoView({behavior: 'instant'})")
+        page.wait("document.querySelectorAll('#training-2 .mark').length === 2")
+        boxes = page.js("""return [...document.querySelectorAll('#training-2 .mark')].map((e) => {
+            const { top, bottom } = e.getBoundingClientRect();
+            return [top, bottom];
+        })""")
+        (top, _), (_, bottom) = sorted(boxes, reverse=True)
+        assert bottom <= top + 2
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

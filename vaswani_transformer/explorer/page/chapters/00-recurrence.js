@@ -15,13 +15,13 @@ const TEXT = String.raw`
 
 const PATHS = String.raw`
 <p>A chain costs more than time. Information from one word passes through every step on its way to another word, and in training the
-  gradient takes the same way back. The shorter the path, the easier it is to learn that two distant words belong together. Choose two
+  gradient takes the same path back. The shorter the path, the easier it is to learn that two distant words belong together. Choose two
   words, and count the steps from the first word to the layer's output at the second.</p>`;
 
 const COSTS = String.raw`
 <p>Comparing all pairs has a price: \(n\) words form \(n^2\) pairs. A recurrent layer multiplies by a \(d \times d\) matrix at every
   word instead. Self-attention is therefore cheaper as long as the sentence has fewer words than the vectors have components,
-  \(n < d\), and most sentences do. This is Table 1 with numbers instead of letters. Make the sentence longer to see where the
+  \(n < d\). Most sentences are that short. This is Table 1 with numbers instead of letters. Make the sentence longer to see where the
   balance tips.</p>`;
 
 const STEP_MS = 420;
@@ -367,5 +367,5 @@ function costChart(root, n, d) {
   const series = drawn.map(({ name, colour, operations }) => ({ name, colour, points: lengths.map((x) => [x, operations(x, d)]) }));
   const current = { name: `n = ${count(n)}`, colour: "soft", dashed: true, points: [[n, drawn[0].operations(1, d)], [n, highest]] };
   lineChart(root, { x: "n, tokens", y: "multiplications per layer", logX: true, logY: true, height: 260, domainX: ends,
-    series: [...series, current], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}` }] });
+    series: [...series, current], marks: [{ x: d, y: d ** 3, colour: "ink", text: `n = d = ${d}`, isBelow: true }] });
 }

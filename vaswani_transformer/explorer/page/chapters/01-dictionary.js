@@ -23,7 +23,7 @@ const WHY = String.raw`
 <p>At a sharp border nothing can be learned: a small change of the query changes either nothing or everything. In the soft plane every
   small change makes the answer slightly better or slightly worse, and training follows the improvement. One question remains: where
   do queries, keys and values come from? The model computes all three from its token vectors, with learned matrices.</p>
-<p>This is one of the model's own lookups; only the drawing is simplified. One token asks, and the others answer. A value has as many
+<p>This is one of the model's own lookups; only the drawing is simplified. One token asks, and all tokens answer. A value has as many
   components as the head is wide, so the values are drawn in the two directions in which they differ most. The blend always lies among
   the values, because the weights are positive and sum to one.</p>`;
 
@@ -219,7 +219,7 @@ function drawLookup(body, state, real) {
   const [weights, scores, values] = ["weights", "scores", "value"].map((name) => state.tensor(name).part(head));
   const attention = `${stack}.${kind}`;
   if (real.attention !== attention) Object.assign(real, { attention, query: null }); // the tokens have changed
-  real.query = Math.min(real.query ?? queryOfThree(weights), rows.length - 1);
+  real.query = Math.min(real.query ?? state.selection.token ?? queryOfThree(weights), rows.length - 1);
   const isCausal = attention === "decoder.self_attn" && state.run.request.causal !== false;
   const plane = project(values);
   const [list, picture] = [el("div"), el("div", { class: "values" })];

@@ -24,6 +24,7 @@ const SCALING = String.raw`
 function render(root, state) {
   root.append(prose(TEXT), el("h3", {}, "One head, step by step"));
   const settings = { scaled: true, temperature: 1, query: 0 };
+  state.on("select", () => (settings.query = state.selection.token ?? settings.query)); // the page's selection wins
   figure(root, state, { on: ["run", "select"], wide: true, draw: (body) => drawSteps(body, state, settings),
     caption: "All matrices belong to the sentence above. The page computes the last one from Q, K and V, and compares it with the model's." });
   root.append(el("h3", {}, "Why the products are scaled"), prose(SCALING));
@@ -60,7 +61,7 @@ function drawSteps(body, state, settings) {
 function row(root, maps) {
   const boxes = maps.map(([title, tensor]) => el("div", {},
     el("h4", {}, formula(title), el("span", { class: "note" }, ` ${tensor.shape.join(" × ")}`))));
-  root.append(el("div", { class: "side-by-side" }, boxes));
+  root.append(el("div", { class: `side-by-side ${maps.length === 3 ? "three" : ""}` }, boxes));
   maps.forEach(([, tensor, options], i) => heatmap(boxes[i], tensor, options));
 }
 

@@ -19,7 +19,7 @@ const TEXT = String.raw`
 \[ \begin{aligned} \pos{PE_{(pos,\,2i)}} &= \sin(pos\,\omega_i) \\ \pos{PE_{(pos,\,2i+1)}} &= \cos(pos\,\omega_i) \end{aligned}
   \quad \omega_i = 10000^{-2i/d} \]
 <p>The vector is <em>added</em> to the embedding, not appended to it. One vector carries both, and the layers learn to tell them apart.
-  The paper multiplies the embeddings by \(\sqrt{d}\) first, which gives both vectors lengths of the same order. Choose a token to see
+  The paper multiplies the embeddings by \(\sqrt{d}\) first, so that both vectors have similar lengths. Choose a token to see
   the two vectors and their sum.</p>`;
 
 const CLOCKS = String.raw`
@@ -71,7 +71,7 @@ function render(root, state) {
     caption: "Choose a row of the map to show it as a curve in the chart." });
   root.append(el("h3", {}, "Longer than in training"), prose(BEYOND));
   const lengths = figure(root, state, { draw: (body) => drawBeyond(body, state, beyond, () => lengths.redraw()),
-    caption: "Mean log-probability of a token with teacher forcing. A text that repeats itself eight times is unusual in itself, so the "
+    caption: "Mean log-probability of a token with teacher forcing (chapter 6). A text that repeats itself eight times is unusual in itself, so the "
       + "positions are not the only cause of a fall. The dashed line, if in range, marks the longest translation in training." });
   findingsSection(root, "length");
 }
@@ -183,7 +183,7 @@ function drawClocks(body, state, settings) {
     result.dataset.error = error;
   };
   const legend = el("p", { class: "note" }, el("span", { class: "before" }), " the pair at the position, ", el("span", { class: "after" }),
-    " the pair k positions further; between them the angle of the rotation. The period is the number of positions for a full turn.");
+    " the pair k positions further on; the sector between them is the angle of the rotation. The period is the number of positions for a full turn.");
   body.append(noteOf(state), el("div", { class: "controls" }, shift, position, pair), faces, legend, numbers);
   show();
 }
@@ -205,10 +205,13 @@ function facesOf(pairs, chosen) {
   return spread.map((i, j) => (j === nearest ? chosen : i));
 }
 
+/** The number of positions for a full turn, with two digits. */
+const periodOf = (omega) => ((period) => (period < 1000 ? number(period, 2) : count(Number(period.toPrecision(2)))))((2 * Math.PI) / omega);
+
 const degrees = (radians) => `${number((radians * 180) / Math.PI, 2)}°`;
 
 function clock(i, { omegas, shift, pair, ...view }, onSelect) {
-  const [period, turned] = [`period ${number((2 * Math.PI) / omegas[i], 2)}`, degrees(shift * omegas[i])];
+  const [period, turned] = [`period ${periodOf(omegas[i])}`, degrees(shift * omegas[i])];
   const chip = button("", onSelect, { class: "clock", "aria-pressed": String(i === pair), "data-key": `clock ${i}` });
   const lines = [el("b", {}, `i = ${i}`), el("span", {}, period), el("span", {}, `turned ${turned}`)];
   chip.append(el("span", {}, face(i, { omegas, shift, ...view }), lines));
@@ -246,7 +249,7 @@ function blockOf({ rows, omegas, columns, position, shift, pair }) {
 }
 
 function errorText({ rows, shift }, error) {
-  const result = `With k = ${shift}, one matrix takes each of ${rows.shape[0] - shift} positions to the position ${shift} further. The `
+  const result = `With k = ${shift}, one matrix maps each of ${rows.shape[0] - shift} positions to the position ${shift} further on. The `
     + `largest error in any of the ${count(rows.shape[1])} components is ${number(error, 2)}`;
   return error < 1e-4 ? `${result}, a rounding error.` : `${result}.`;
 }

@@ -101,7 +101,7 @@ function shareOf(hidden, tokens, token, config) {
   const shares = Array.from({ length: T }, (_, t) => hidden.part(t).data.filter((x) => x > 0).length / width);
   const share = shares[token];
   const text =
-    `For “${shown(tokens[token])}” ${count(share * width)} of the ${count(width)} units fire (${percent(share)}); ` +
+    `For “${shown(tokens[token])}”, ${count(share * width)} of the ${count(width)} units fire (${percent(share)}); ` +
     `the average over the sentence is ${percent(mean(shares))}.${activationNote(config)}`;
   return el("p", { id: "encoder-units", "aria-live": "polite", "data-share": share }, text);
 }

@@ -36,7 +36,7 @@ export function drawPath(body, state, settings, change) {
   const at = Math.min(settings.stop, stops.length - 1);
   body.append(
     el("div", { class: "controls" }, layerChoice(state, settings, change), stepper(stops, at, change)),
-    el("div", { class: "scroller" }, pathOf(stops, at, isPre, change)),
+    el("div", { class: "scroller" }, pathOf(stops, at, isPre, change, body.clientWidth < MIN_WIDE)),
     el("p", { id: "encoder-story", "aria-live": "polite" }, story(stops, at, settings, tokens)),
   );
   drawStop(body, state, stops, at, settings, change);
@@ -100,18 +100,23 @@ function story(stops, at, { token }, tokens) {
 }
 
 const [PATH_WIDTH, PATH_HEIGHT, ROAD, BRANCH, START, HALF] = [900, 190, 128, 44, 36, 410];
+const MIN_WIDE = 560; // pixels; a narrower screen has the second sub-layer below the first
 
 /** The path as a picture with stops to choose from. */
-function pathOf(stops, at, isPre, change) {
-  const svg = picture(PATH_WIDTH, PATH_HEIGHT, { class: "path", role: "group", "aria-label": "The path through the layer" });
+function pathOf(stops, at, isPre, change, isNarrow) {
+  const size = isNarrow ? [PATH_WIDTH / 2 + 20, 2 * PATH_HEIGHT] : [PATH_WIDTH, PATH_HEIGHT];
+  const svg = picture(...size, { class: `path ${isNarrow ? "narrow" : ""}`, role: "group", "aria-label": "The path through the layer" });
   const largest = Math.max(...stops.map((stop) => mean(stop.lengths)));
   const widths = stops.map((stop) => 1.5 + (10 * mean(stop.lengths)) / largest);
   const perSublayer = isPre ? 2 : 3;
   const places = SUBLAYERS.flatMap(([, name], i) => {
     const drawSublayer = isPre ? preSublayer : postSublayer;
-    return drawSublayer(svg, START + i * HALF, name, widths.slice(i * perSublayer));
+    const down = isNarrow ? i * PATH_HEIGHT : 0;
+    const group = svg.append("g").attr("transform", `translate(0 ${down})`);
+    return drawSublayer(group, isNarrow ? START : START + i * HALF, name, widths.slice(i * perSublayer)).map(([x, y]) => [x, y, down]);
   });
-  [[START, ROAD], ...places].forEach(([x, y], i) => stopMark(svg, x, y, stops[i], i, i === at, () => change({ stop: i })));
+  [[START, ROAD, 0], ...places].forEach(([x, y, down], i) =>
+    stopMark(svg.append("g").attr("transform", `translate(0 ${down})`), x, y, stops[i], i, i === at, () => change({ stop: i })));
   return svg.node();
 }
 
@@ -170,6 +175,6 @@ function stopMark(svg, x, y, stop, i, isHere, onPress) {
     .call(set, { class: `stop ${isHere ? "here" : ""}`, role: "button", tabindex: 0, ...names })
     .call(pressed, onPress);
   group.append("circle").call(set, { cx: x, cy: y, r: 9 });
-  write(group, i + 1, { x, y: y + 4, class: "number", "aria-hidden": true });
-  write(group, length, { x, y: y === BRANCH ? y - 17 : y + 32, "aria-hidden": true });
+  write(group, i + 1, { x, y: y + 4, class: "number" });
+  write(svg, length, { x, y: y === BRANCH ? y - 17 : y + 32, class: `length ${isHere ? "here" : ""}`, "aria-hidden": true });
 }

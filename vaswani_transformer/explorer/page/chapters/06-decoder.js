@@ -133,10 +133,10 @@ function futureShares(weights) {
 }
 
 function leakSentence(run, open, weights) {
-  if (!open) return "With the mask no position looks ahead. Switch it off to see how the probabilities change.";
+  if (!open) return "With the mask, no position looks ahead. Switch it off to see how the probabilities change.";
   const { later, next } = futureShares(weights);
-  const looks = `Without the mask ${percent(later)} of the attention goes to tokens that are not written yet, `
-    + `including ${percent(next)} to the very token that it must predict. `;
+  const looks = `Without the mask, ${percent(later)} of the attention goes to tokens that are not written yet, `
+    + `including ${percent(next)} to the very token that the position must predict. `;
   const change = `Log P of the same translation changes from ${number(run.log_prob)} to ${number(open.log_prob)}. `;
   return looks + change + (open.log_prob < run.log_prob
     ? "It falls, although the model can see the answer: it was trained with the mask, never learned to use later tokens, and is "
@@ -249,7 +249,7 @@ function lightPartners(rows, sentence, weights, paint, { side, index }, { source
   const tokens = isTarget ? source.tokens : target.outputs;
   const best = partners.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3)
     .map(([weight, i]) => `“${shown(tokens[i])}” (${percent(weight)})`).join(", ");
-  sentence.textContent = isTarget ? `To write “${shown(target.outputs[index])}” the decoder looks at ${best}.`
+  sentence.textContent = isTarget ? `To write “${shown(target.outputs[index])}”, the decoder looks at ${best}.`
     : `The decoder looks at “${shown(source.tokens[index])}” most when it writes ${best}.`;
 }
 

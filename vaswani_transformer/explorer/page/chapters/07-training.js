@@ -37,10 +37,10 @@ const DROPOUT = String.raw`
 const FIRST_STEPS = String.raw`
 <p>An untrained model gives every token about the same probability, so its loss is \(\ln V\). In the first steps it learns which tokens
   are frequent, and the loss falls fast, without a single correct word. Then it learns which words follow each other. Only when
-  cross-attention finds the right source words do the translations become translations, and BLEU rises.</p>`;
+  cross-attention finds the right source words does the model translate, and BLEU rises.</p>`;
 
 const CURVE = String.raw`
-<p>This is the record of the checkpoint above. If its training continued an earlier one, the fast part of the curve is missing.</p>`;
+<p>This is the record of the checkpoint above. If its training continued an earlier run, the steep beginning is missing.</p>`;
 
 function render(root, state) {
   root.append(el("h3", {}, "The learning rate"), prose(SCHEDULE));
@@ -428,11 +428,13 @@ function drawCurve(body, { model }) {
   if (training) body.append(trainingFacts(training));
 }
 
+const duration = (hours) => (hours < 2 ? `${Math.round(60 * hours)} minutes` : `${number(hours)} hours`);
+
 function trainingFacts(training) {
   const facts = [training.max_steps && `${count(training.max_steps)} steps`,
     training.training_pairs && `${count(training.training_pairs)} sentence pairs`,
     training.epochs && `${number(training.epochs)} epochs`,
-      training.hours && `${number(training.hours)} hours on ${training.device ?? "one machine"}`,
+      training.hours && `${duration(training.hours)} on ${training.device ?? "one machine"}`,
     training.averaged_steps?.length > 1 && `average of the last ${training.averaged_steps.length} checkpoints (section 6.1)`].filter(Boolean);
-  return el("p", { id: "training-facts" }, `Facts about the training: ${facts.join(", ")}.`);
+  return el("p", { id: "training-facts" }, `The training: ${facts.join(", ")}.`);
 }

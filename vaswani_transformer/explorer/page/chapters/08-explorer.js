@@ -1,4 +1,4 @@
-import { headColour } from "../lib/colours.js";
+import { colour, headColour } from "../lib/colours.js";
 import { attentionPicker, button, checkbox, slider } from "../lib/controls.js";
 import { el, number, percent, prose, shown } from "../lib/dom.js";
 import { figure } from "../lib/figure.js";
@@ -175,12 +175,12 @@ function showLinks(state, settings, plot, readout, about) {
   about.replaceChildren(el("h4", {}, titleOf(place, settings)), settings.isAll ? legend(heads) : measures(state, place));
 }
 
-/** The chosen head, or all heads of its layer: [{name, colour, weights}]. */
+/** The chosen head, in the colour of queries, or all heads of its layer, each in its own: [{name, colour, weights}]. */
 function headsShown(state, { isAll, temperature }) {
   const place = state.selection;
   const chosen = isAll ? Array.from({ length: state.size(place.stack).heads }, (_, head) => head) : [place.head];
   const weights = (head) => weightsOf(state, { ...place, head }, temperature);
-  return chosen.map((head) => ({ name: `head ${head + 1}`, colour: headColour(head), weights: weights(head) }));
+  return chosen.map((head) => ({ name: `head ${head + 1}`, colour: isAll ? headColour(head) : colour("query"), weights: weights(head) }));
 }
 
 const titleOf = (place, { isAll }) =>

@@ -4,7 +4,8 @@ import { colour, headColour, signedScale } from "../lib/colours.js";
 import { count, el, percent, shown } from "../lib/dom.js";
 import { heatmap } from "../lib/heatmap.js";
 import { links } from "../lib/links.js";
-import { mostTellingHead, strongestLink, weightsOf } from "../lib/heads.js";
+import { norm } from "../lib/tensors.js";
+import { clearestLink, weightsOf } from "../lib/heads.js";
 import { farthestFromDiagonal, weightsOf as decoderWeights } from "./06-decoder.js";
 import { nodesOf, pathTo, treeOf } from "./09-beam.js";
 
@@ -45,19 +46,12 @@ function stripTable(root, tokens, parts, order = (row) => row) {
 const tensorOf = (state, name) => state.tensors.get(name);
 const word = (token) => `“${shown(token)}”`;
 
-const PAIRS = [["it", "book"], ["es", "Auto"], ["qu'il", "chien"]]; // pronouns of the page's first sentences, and their nouns
-
-/** The encoder's link between two words that belong together, or its clearest link: {place, row, column, link}. */
-function linkOf(state) {
-  const pairs = [...PAIRS, ...state.model.examples.map(({ words }) => words).filter(Boolean)];
-  const links = pairs.map((pair) => strongestLink(state, pair)).filter((link) => link?.weight > 2 / state.run.source.tokens.length);
-  if (links.length) return { ...links[0], link: links[0].weight };
-  return mostTellingHead(state) ?? { place: { stack: "encoder", kind: "self_attn", layer: 0, head: 0 }, row: 0, column: 0, link: 0 };
-}
+/** The encoder's clearest link, which the play explains. */
+const linkOf = (state) => clearestLink(state) ?? { place: { stack: "encoder", kind: "self_attn", layer: 0, head: 0 }, row: 0, column: 0, link: 0 };
 
 /** The three words to which a row of weights [S] gives most. */
 const topThree = (row, tokens) => [...row].map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3)
-  .map(([weight, i]) => `${word(tokens[i])} ${percent(weight)}`).join(", ");
+  .map(([weight, i]) => `${word(tokens[i])} (${percent(weight)})`).join(", ");
 
 function drawTokens(root, { run }) {
   root.append(el("div", { class: "play-tokens" }, run.source.tokens.map((token, i) => appearing(
@@ -92,17 +86,22 @@ function drawHeads(root, state) {
   }
 }
 
-/** One token's vector after each layer of the encoder. */
+/** The cosine of two vectors. */
+const cosine = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0) / (norm(a) * norm(b) || 1);
+
+/** One token's vector before and after each layer of the encoder, and how similar it still is to the first. */
 function drawLayers(root, state) {
   const { row } = linkOf(state);
   const names = ["encoder.input", ...Array.from({ length: state.size("encoder").layers }, (_, i) => `encoder.layers.${i}.feed_forward.result`)];
-  const table = el("div", { class: "strips" });
+  const first = tensorOf(state, names[0]).part(row).data;
+  const table = el("div", { class: "strips layers" });
   names.forEach((name, i) => {
-    const tensor = tensorOf(state, name);
-    table.append(el("span", { class: "name" }, i ? `after block ${i}` : "before"),
-      appearing(el("span", { class: "cell" }, strip(tensor.part(row).data, "residual", largestOf(tensor))), i * 2.5));
+    const vector = tensorOf(state, name).part(row).data;
+    const similarity = el("b", {}, percent(Math.max(0, cosine(vector, first))));
+    table.append(el("span", { class: "name" }, i ? `after layer ${i}` : "before"),
+      appearing(el("span", { class: "cell" }, strip(vector, "residual", largestOf(tensorOf(state, name))), similarity), i * 2.5));
   });
-  root.append(table);
+  root.append(table, el("p", { class: "note" }, "The percentage is the similarity to the first row (the cosine of the angle)."));
 }
 
 const lastLayer = (state) => ({ layer: state.size("decoder").layers - 1, head: "mean" });
@@ -122,12 +121,15 @@ function crossingOf(state) {
 
 function drawCrossing(root, state) {
   const { source, target } = state.run;
-  drawLinks(root, state, { rows: target.outputs, columns: source.tokens, ...crossingOf(state), colour: colour("key"), names: ["translation", "sentence"] });
+  drawLinks(root, state, { rows: target.outputs, columns: source.tokens, ...crossingOf(state), colour: colour("query"), names: ["translation", "sentence"] });
 }
+
+/** The position of the least certain word, where the model had a choice. */
+const choiceOf = ({ run }) => run.log_probs.indexOf(Math.min(...run.log_probs));
 
 function drawChoice(root, state) {
   const { run } = state;
-  const { row } = crossingOf(state);
+  const row = choiceOf(state);
   bars(root, run.alternatives[row].slice(0, 6).map((token) => ({ name: shown(token), value: Math.exp(token.log_prob), text: percent(Math.exp(token.log_prob)),
     colour: token.id === run.target.outputs[row].id ? "c" : "soft" })), { label: "The most probable next tokens", largest: 1 });
 }
@@ -146,41 +148,46 @@ function drawSearch(root, { run: { search } }) {
 
 const endOf = ({ run }) => shown(run.source.tokens.at(-1));
 
+const it = (state) => word(state.run.source.tokens[linkOf(state).row]);
+
+/** The beginning of the translation up to a token. */
+const beginning = ({ run }, row) => run.target.tokens.slice(1, row + 1).map(({ text }) => text).join("").trim();
+
 export const steps = [
   { title: "A sentence becomes tokens", part: [], chapter: "top", seconds: 8, draw: drawTokens,
-    text: (state) => `The model knows ${count(state.model.config.vocab_size)} tokens: words, and pieces of rarer words. Each has a number. Your sentence `
-      + `is a list of ${state.run.source.tokens.length} of them; ${endOf(state)} marks its end.` },
-  { title: "Each token becomes a list of numbers", part: ["encoder-embedding"], chapter: "positions", seconds: 9, draw: drawEmbeddings,
-    text: ({ model }) => `A number says nothing about a meaning. So each token has ${model.config.d_model} numbers of its own, its embedding, which the model `
-      + "learned: orange is negative, blue is positive. Tokens with similar uses have similar numbers." },
-  { title: "Its place is added", part: ["positions"], chapter: "positions", seconds: 9, draw: drawPositions, isShown: ({ model }) => model.config.position_encoding !== "none",
-    text: () => "The model reads all tokens at once, so it would not know their order. A pattern that depends only on the place is added to each embedding." },
+    text: (state) => `The model knows ${count(state.model.config.vocab_size)} tokens: words and pieces of words. Each has a number. Your sentence becomes `
+      + `a list of ${state.run.source.tokens.length} tokens. The last one, ${endOf(state)}, marks its end.` },
+  { title: "Each token becomes a vector", part: ["encoder-embedding"], chapter: "positions", seconds: 9, draw: drawEmbeddings,
+    text: ({ model }) => `A token's number says nothing about its meaning. So the model has learned ${model.config.d_model} numbers for each: its embedding. `
+      + "Tokens with similar uses have similar embeddings. Blue is positive, orange negative." },
+  { title: "Its position is added", part: ["positions"], chapter: "positions", seconds: 8, draw: drawPositions, isShown: ({ model }) => model.config.position_encoding !== "none",
+    text: () => "The model reads all tokens at once. It would not know their order. So each position has a pattern, which is added to the embedding." },
   { title: "A token looks at the others", part: ["encoder-attention"], chapter: "attention", seconds: 11, draw: drawHead,
     text: (state) => {
       const { row, column, link } = linkOf(state);
       const { tokens } = state.run.source;
-      return `This is attention. Each token asks a question, its query; each token also has a key, which says what it offers. The better the two match, the more `
-        + `weight. Here ${word(tokens[row])} gives ${percent(link)} of its weight to ${word(tokens[column])}.`;
+      return "This is attention. Each token has a query: what it looks for. Each has a key: what it offers. The better they match, the larger the weight. "
+        + `Here ${word(tokens[row])} gives ${percent(link)} of its weight to ${word(tokens[column])}.`;
     } },
   { title: "Several heads look at once", part: ["encoder-attention"], chapter: "heads", seconds: 9, draw: drawHeads,
-    text: (state) => `The token then takes a mixture of what the others carry, their values, and adds it to its own numbers. ${state.size("encoder").heads} heads `
-      + `do this side by side, and each has learned to look for something else. For ${word(state.run.source.tokens[linkOf(state).row])}:` },
-  { title: "Block after block", part: ["encoder-attention", "encoder-feed-forward", "norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
-    text: (state) => `After attention, a small network works on each token alone. Both together are a block, and ${state.size("encoder").layers} blocks follow each `
-      + `other. Each adds to the same list of numbers, which slowly turns from ${word(state.run.source.tokens[linkOf(state).row])} alone into this word in this sentence.` },
-  { title: "The translation is written from left to right", part: ["mask", "decoder-embedding"], chapter: "decoder", seconds: 9, draw: drawMask,
-    text: () => "Now the decoder, on the right of the figure. It works like the encoder, with one rule: a token may look only at the tokens before it, because the "
-      + "others are not written yet. A mask hides them (grey)." },
-  { title: "And looks back at the sentence", part: ["cross-attention"], chapter: "decoder", seconds: 9, draw: drawCrossing,
+    text: (state) => "Each token also has a value: what it passes on. The weights mix these values. "
+      + `${state.size("encoder").heads} heads do this at once, each in its own way. For ${it(state)}:` },
+  { title: "Layer after layer", part: ["encoder-attention", "encoder-feed-forward", "encoder-norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
+    text: (state) => `Then a small network works on each token alone. Attention and network form a layer; the encoder has ${state.size("encoder").layers}. `
+      + `Each adds something. So ${it(state)} slowly takes on its meaning in this sentence.` },
+  { title: "The decoder writes from left to right", part: ["mask", "decoder-embedding"], chapter: "decoder", seconds: 9, draw: drawMask,
+    text: () => "The decoder writes the translation, one token after another. It works like the encoder, with one rule: a token may only look back. "
+      + "A mask (grey) hides the rest." },
+  { title: "It looks back at the sentence", part: ["cross-attention"], chapter: "decoder", seconds: 9, draw: drawCrossing,
     text: (state) => {
       const { weights, row } = crossingOf(state);
-      return `Before it writes a token, the decoder looks at the encoder's result. To write ${word(state.run.target.outputs[row])} it looks at `
+      return `For each token, the decoder also looks at your sentence. To write ${word(state.run.target.outputs[row])}, it looks at `
         + `${topThree(weights.part(row).data, state.run.source.tokens)}. Nobody told it which words belong together.`;
     } },
   { title: "Every token gets a probability", part: ["softmax"], chapter: "decoder", seconds: 8, draw: drawChoice,
-    text: (state) => `The last numbers are compared with all ${count(state.model.config.decoder_vocab_size ?? state.model.config.vocab_size)} tokens. `
-      + `These are the most probable after “${state.run.target.tokens.slice(1, crossingOf(state).row + 1).map(({ text }) => text).join("").trim() || "…"}”.` },
-  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 9, draw: drawSearch,
-    text: ({ run }) => `The best next token does not always lead to the best sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`} `
-      + `at each step and drops the others. In the end the sentence with the best score wins: “${run.target.text}”` },
+    text: (state) => `Which token comes next? All ${count(state.model.config.decoder_vocab_size ?? state.model.config.vocab_size)} get a probability. `
+      + `These are the most probable ones ${choiceOf(state) ? `after “${beginning(state, choiceOf(state))}”` : "at the start"}:` },
+  { title: "The best sentence wins", part: ["softmax"], chapter: "beam", seconds: 10, draw: drawSearch,
+    text: ({ run }) => `The best next token may lead to a poor sentence. So the search keeps the ${run.search.beams === 1 ? "best beginning" : `${run.search.beams} best beginnings`}. `
+      + `In the end the best sentence wins: “${run.target.text}”` },
 ];

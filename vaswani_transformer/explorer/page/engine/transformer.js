@@ -1,7 +1,7 @@
 // The Transformer of "Attention Is All You Need" (Vaswani et al. 2017, arXiv 1706.03762) in JavaScript, to read beside the paper.
 //
 // The parts have the names of modeling_vaswani.py and follow Figure 1 from bottom to top. This is the model after training, for one
-// sentence, without dropout and padding. LayerNorm comes after each sub-layer, as in the paper.
+// sentence, without dropout and padding. LayerNorm comes after each sub-layer, as in the paper, or before it (pre-norm).
 //
 // A `pass` is one way through the model: `pass.record(name, tensor)` gets every tensor by name, and `pass.off` holds the names of heads
 // to switch off, such as "encoder.layers.0.self_attn.3".
@@ -235,8 +235,8 @@ class VaswaniNorm {
 
 /** The common part of the layers of both stacks: the "Add & Norm" of Figure 1. */
 class VaswaniLayer {
-  constructor(name, config, weights, numHeads, kinds) {
-    this.name = name;
+  constructor(name, config, weights, { numHeads, isPreNorm }, kinds) {
+    Object.assign(this, { name, isPreNorm });
     const module = (kind) => {
       if (kind === "feed_forward") return new VaswaniFeedForward(`${name}.${kind}`, weights);
       return new VaswaniAttention(`${name}.${kind}`, config, weights, numHeads, kind === "cross_attn");
@@ -247,12 +247,13 @@ class VaswaniLayer {
     }
   }
 
-  /** LayerNorm(x + Sublayer(x)): [T, D] -> [T, D]; `sublayer(x)` runs the sub-layer of this kind. */
-  addAndNorm(x, kind, sublayer, { record }) {
+  /** LayerNorm(x + Sublayer(x)), or pre-norm x + Sublayer(LayerNorm(x)): [T, D] -> [T, D]; `run` runs the sub-layer of this kind. */
+  addAndNorm(x, kind, run, { record }) {
+    const norm = this[`${kind}_norm`];
     record(`${this.name}.${kind}.input`, x);
-    const output = sublayer(this[kind]);
+    const output = run(this[kind], this.isPreNorm ? norm.forward(x) : x);
     const sum = add(x, output);
-    const result = this[`${kind}_norm`].forward(sum);
+    const result = this.isPreNorm ? sum : norm.forward(sum);
     for (const [part, tensor] of Object.entries({ output, sum, result })) record(`${this.name}.${kind}.${part}`, tensor);
     return result;
   }
@@ -261,8 +262,8 @@ class VaswaniLayer {
 /** The left block of Figure 1: [S, D] -> [S, D]. */
 class VaswaniEncoderLayer extends VaswaniLayer {
   forward(x, pass) {
-    x = this.addAndNorm(x, "self_attn", (attention) => attention.forward(x, null, null, null, pass), pass);
-    return this.addAndNorm(x, "feed_forward", (network) => network.forward(x, pass), pass);
+    x = this.addAndNorm(x, "self_attn", (attention, x) => attention.forward(x, null, null, null, pass), pass);
+    return this.addAndNorm(x, "feed_forward", (network, x) => network.forward(x, pass), pass);
   }
 }
 
@@ -270,19 +271,21 @@ class VaswaniEncoderLayer extends VaswaniLayer {
 class VaswaniDecoderLayer extends VaswaniLayer {
   forward(x, targetMask, memory, cache, pass) {
     // Masked Multi-Head Attention, Multi-Head Attention, Feed Forward: each with its Add & Norm
-    x = this.addAndNorm(x, "self_attn", (attention) => attention.forward(x, null, targetMask, cache, pass), pass);
-    x = this.addAndNorm(x, "cross_attn", (attention) => attention.forward(x, memory, null, cache, pass), pass);
-    return this.addAndNorm(x, "feed_forward", (network) => network.forward(x, pass), pass);
+    x = this.addAndNorm(x, "self_attn", (attention, x) => attention.forward(x, null, targetMask, cache, pass), pass);
+    x = this.addAndNorm(x, "cross_attn", (attention, x) => attention.forward(x, memory, null, cache, pass), pass);
+    return this.addAndNorm(x, "feed_forward", (network, x) => network.forward(x, pass), pass);
   }
 }
 
-/** A stack of N identical layers and its embedding. */
+/** A stack of N identical layers and its embedding. A LayerNorm follows a stack of pre-norm layers. */
 class Stack {
   constructor(name, config, weights, Layer, kinds) {
-    const numHeads = config[`${name}_attention_heads`];
+    const position = (name === "decoder" && config.decoder_norm_position) || config.norm_position;
+    const settings = { numHeads: config[`${name}_attention_heads`], isPreNorm: position === "pre" };
     Object.assign(this, { name, config, embedTokens: weights.get("model.shared.weight") });
     this.embedding = new VaswaniEmbedding(name, config);
-    this.layers = range(config[`${name}_layers`]).map((i) => new Layer(`${name}.layers.${i}`, config, weights, numHeads, kinds));
+    this.layers = range(config[`${name}_layers`]).map((i) => new Layer(`${name}.layers.${i}`, config, weights, settings, kinds));
+    this.norm = (config.final_norm ?? settings.isPreNorm) ? new VaswaniNorm(`${name}.norm`, config, weights) : null;
   }
 
   /** ids [T], positions [T] -> [T, D]; `run(layer, x)` runs a layer. */
@@ -290,6 +293,7 @@ class Stack {
     let x = this.embedding.forward(lookUp(this.embedTokens, ids, this.config), positions, pass);
     pass.record(`${this.name}.input`, x);
     for (const layer of this.layers) x = run(layer, x);
+    if (this.norm) x = this.norm.forward(x);
     pass.record(`${this.name}.output`, x);
     return x;
   }

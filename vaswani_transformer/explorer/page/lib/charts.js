@@ -2,12 +2,17 @@
 import { colour } from "./colours.js";
 import { el, number } from "./dom.js";
 
+const LETTERS = 15; // height of a line of text in pixels
+
+/** A number at an axis: 500, 1.5k, 0.2. */
+const shortNumber = (x) => window.d3.format(Math.abs(x) >= 1000 ? "~s" : "~g")(x);
+
 /**
  * Adds a chart of curves to `root`, and returns its element.
  *
  * @param {object} options
  *   x, y: names of the axes; logX, logY: whether an axis is logarithmic; domainX, domainY: its range, by default that of the data
- *   series: [{name, colour: a name of style.css or a colour, points: [[x, y], ...], dashed}]; marks: [{x, y, colour, text}]
+ *   series: [{name, colour: a name of style.css or a colour, points: [[x, y], ...], dashed}]; marks: [{x, y, colour, text, isBelow}]
  *   height: in pixels; read: (x) => the text of the readout at x
  */
 export function lineChart(root, { x, y, series, marks = [], logX = false, logY = false, domainX, domainY, height = 240, read }) {
@@ -25,7 +30,7 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   const paint = (name) => (/^[a-z-]+\d?$/.test(name) && colour(name)) || name;
   const svg = d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("width", width).attr("height", height).attr("role", "img")
     .attr("aria-label", `${y} against ${x}: ${series.map(({ name }) => name).join(", ")}`);
-  svg.append("g").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(across).ticks(6, "~s").tickSizeOuter(0));
+  svg.append("g").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(across).ticks(6, "~s").tickFormat(logX ? across.tickFormat(6, "~s") : shortNumber).tickSizeOuter(0));
   svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(up).ticks(5, logY ? (up.domain()[1] >= 1e5 ? "~s" : "~g") : null).tickSizeOuter(0));
   svg.append("text").attr("x", (left + width - right) / 2).attr("y", height - 4).attr("text-anchor", "middle").text(x);
   const title = svg.append("text").attr("transform", `translate(11,${(height - bottom + top) / 2}) rotate(-90)`).attr("text-anchor", "middle");
@@ -33,10 +38,15 @@ export function lineChart(root, { x, y, series, marks = [], logX = false, logY =
   const line = d3.line(([a]) => across(a), ([, b]) => up(b)).defined(([a, b]) => Number.isFinite(a) && Number.isFinite(b) && (!logY || b > 0) && (!logX || a > 0));
   for (const { points, colour: name, dashed } of series)
     svg.append("path").attr("d", line(points)).attr("fill", "none").attr("stroke", paint(name)).attr("stroke-width", 2).attr("stroke-dasharray", dashed ? "5 4" : null);
-  for (const mark of marks) {
-    const isLate = across(mark.x) > width * 0.6;
-    svg.append("circle").attr("cx", across(mark.x)).attr("cy", up(mark.y)).attr("r", 5).attr("fill", paint(mark.colour));
-    if (mark.text) svg.append("text").attr("x", across(mark.x) + (isLate ? -9 : 9)).attr("y", Math.max(11, up(mark.y) - 7)).attr("text-anchor", isLate ? "end" : "start").attr("class", "mark").text(mark.text);
+  const heights = []; // of the texts so far; one that would cover another moves up
+  for (const { x: a, y: b, colour: name, text, isBelow } of marks) {
+    const isLate = across(a) > width * 0.6 && !isBelow;
+    svg.append("circle").attr("cx", across(a)).attr("cy", up(b)).attr("r", 5).attr("fill", paint(name));
+    if (!text) continue;
+    let height = isBelow ? up(b) + 17 : Math.max(11, up(b) - 9);
+    while (heights.some((other) => Math.abs(other - height) < LETTERS)) height -= 1;
+    heights.push(height);
+    svg.append("text").attr("x", across(a) + (isLate ? -9 : 9)).attr("y", height).attr("text-anchor", isLate ? "end" : "start").attr("class", "mark").text(text);
   }
   const legend = el("p", { class: "note legend" }, series.map(({ name, colour: c, dashed }) => {
     const swatch = el("span", { class: dashed ? "swatch dashed" : "swatch" });

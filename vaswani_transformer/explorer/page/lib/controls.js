@@ -63,7 +63,7 @@ export function attentionPicker(state, { heads = true, kinds = true } = {}) {
   const size = state.size(stack);
   const names = [["encoder.self_attn", "encoder self"], ["decoder.self_attn", "decoder self"], ["decoder.cross_attn", "cross"]];
   const numbers = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
-  const picker = el("div", { class: "controls" },
+  const picker = el("div", { class: "controls attention-picker" },
     kinds && choice({ name: "attention", options: names, value: `${stack}.${kind}`, onChange: (value) => {
       const [stack, kind] = value.split(".");
       state.select({ stack, kind, token: null });

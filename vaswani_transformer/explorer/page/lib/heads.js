@@ -61,6 +61,15 @@ export function strongestLink(state, [from, to]) {
   return best(state, (weights) => largestWhere(weights, (r, c) => c >= columns[0] && c <= columns[1], rows));
 }
 
+const PAIRS = [["it", "book"], ["es", "Auto"], ["qu'il", "chien"]]; // pronouns of the page's first sentences, and their nouns
+
+/** The link between two words that belong together, or the clearest one: {place, row, column, link}, or null. */
+export function clearestLink(state) {
+  const pairs = [...PAIRS, ...state.model.examples.map(({ words }) => words).filter(Boolean)];
+  const links = pairs.map((pair) => strongestLink(state, pair)).filter((link) => link?.weight > 2 / state.run.source.tokens.length);
+  return links.length ? { ...links[0], link: links[0].weight } : mostTellingHead(state);
+}
+
 const MAX_NEAR = 1; // tokens between adjacent words
 const MIN_POSITIONAL = 0.6; // mean weight on one offset that makes a head positional
 

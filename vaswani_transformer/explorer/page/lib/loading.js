@@ -10,7 +10,7 @@ export function loading(state) {
     if (checkpoint !== state.model?.name) return;
     element.hidden = share === 1;
     bar.value = share;
-    text.textContent = `Loading the model for sentences of your own: ${percent(share)}`;
+    text.textContent = `Loading the model: ${percent(share)}`;
   });
   return element;
 }

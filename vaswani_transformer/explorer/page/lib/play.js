@@ -56,14 +56,22 @@ class Play {
   }
 
   setPaused(isPaused) {
+    if (this.isOver && !isPaused) this.show(0);
     this.isPaused = isPaused;
     this.pause.textContent = isPaused ? "Play" : "Pause";
     this.dialog.classList.toggle("paused", isPaused);
   }
 
+  /** The last step stays; the button then starts the play again. */
+  end() {
+    this.isOver = true;
+    this.setPaused(true);
+    this.pause.textContent = "Play again";
+  }
+
   show(index) {
-    if (!this.steps[index]) return this.setPaused(true); // the end
-    this.at = index;
+    if (!this.steps[index]) return this.end();
+    Object.assign(this, { at: index, isOver: false });
     const { part, title, text, draw, chapter } = this.steps[index];
     this.bars.forEach((bar, i) => {
       bar.className = `bar ${i < index ? "past" : i === index ? "current" : ""}`;
