@@ -50,7 +50,8 @@ class Server:
 
     def read_processes(self, file: str) -> list[str]:
         """A file in /proc for each of its processes."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # each lists the processes that it started
+        children = [pid for thread in threads for pid in thread.read_text().split()]
         return [Path(f"/proc/{pid}/{file}").read_text() for pid in [self.process.pid, *children]]
 
     def memory(self) -> int:

@@ -356,7 +356,7 @@ def evaluate(arguments: Options):
 
     tokenised = arguments.paper_bleu or arguments.lowercase_tokenised
     with errors_as_messages(OSError, ValueError):
-        source = locate(arguments.model)
+        source = locate(arguments.model, arguments.target_language)
         check_device(arguments.device)
         for path in filter(None, (arguments.output, arguments.hypotheses)):
             check_writable(path)

@@ -311,7 +311,8 @@ def run(options: Options) -> dict[str, Any]:
     check_writable(options.output)
     memory = read(options.memory, options)
     other = read(options.other, options).pairs if options.other else []
-    source = locate(options.checkpoint) if options.checkpoint else checkpoint_for(memory)
+    target = memory.target_language  # which a model with several target languages needs
+    source = locate(options.checkpoint, target) if options.checkpoint else checkpoint_for(memory)
     check_languages(source, memory, options.memory.name)
     keep_freed_memory()
     set_seed(options.seed)

@@ -45,7 +45,7 @@ def score(
 
     scores = {
         SACREBLEU: measure(sacrebleu.BLEU(), translations, references, resamples),
-        CHRF: measure(sacrebleu.CHRF(), translations, references, resamples),
+        CHRF: measure(chrf(), translations, references, resamples),
     }
     if paper:
         name = PAPER_GERMAN if language == "de" else PAPER
@@ -56,6 +56,17 @@ def score(
         scores[LOWER_CASED] = multi_bleu(*sides, resamples)
         scores[LOWER_CASED]["signature"] = moses_signature(scores[LOWER_CASED], language, Multi30kTokeniser.STEPS)
     return scores
+
+
+def chrf():
+    """Return sacreBLEU's chrF. Its bootstrap fails if only some resamples score 0, which has another type."""
+    import sacrebleu
+
+    class CHRF(sacrebleu.CHRF):
+        def _compute_f_score(self, statistics) -> float:
+            return float(super()._compute_f_score(statistics))
+
+    return CHRF()
 
 
 def measure(metric, translations: Sequence[str], references: Sequence[str], resamples: int) -> dict:

@@ -29,7 +29,7 @@ from .system.programs import find
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
 # The starts of those notes on a tokenizer that users must know: a step is missing, or was guessed.
-REPORTED = "Input must already be", "Texts are tokenized by Moses"
+REPORTED = "Input must already be", "Input is not tokenized", "Texts are tokenized by Moses"
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 
@@ -162,7 +162,10 @@ def import_original(original: Original, toolkit: str, source: Path, out: Path) -
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(f"Converting {original.name}", error.name, "convert")) from error
     except (ValueError, FileNotFoundError, Failure) as error:
-        raise ValueError(f"Cannot convert {original.name} ({toolkit}): {error}") from error
+        message = f"Cannot convert {original.name} ({toolkit}): {error}"
+        if "Pass --" in message:
+            message += f" `vaswani convert {toolkit}` has these options; then use its output."
+        raise ValueError(message) from error
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def locate(name: str, target: str | None = None, needs_target: bool = True) -> s
             MarianMTModel or an FSMT model; a folder, an archive or a file of any toolkit that `vaswani convert` reads.
             The languages may come first, as in "en-fr=NAME".
         target: The target language, for a model with several; by default the one before the name.
-        needs_target: If False, a model with several target languages is returned without one.
+        needs_target: If False, a model with several target languages is returned as it is if none is named.
 
     A checkpoint of another toolkit is converted on its first use, and kept in the cache (see `cache`).
 
@@ -43,9 +43,10 @@ def locate(name: str, target: str | None = None, needs_target: bool = True) -> s
     source = catalogue.resolve(name)
     try:
         folder = locate_file(Path(source)) if Path(source).exists() else locate_on_hub(source)
-        if not needs_target or not Path(folder).is_dir():
+        target = target or named_target
+        if not Path(folder).is_dir() or not (target or needs_target):
             return folder
-        return str(for_target(Path(folder), target or named_target, name))
+        return str(for_target(Path(folder), target, name))
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
         raise ValueError(f"Cannot use {name}: {reason}.") from error
@@ -58,8 +59,8 @@ def checkpoint_path(name: str, target_language: str | None = None, needs_target:
         name: The name of an included checkpoint, such as "mini-en-de", or any other checkpoint, as in `load`: for
             example "Helsinki-NLP/opus-mt-en-de", which is converted on its first use.
         target_language: The target language, such as "fr", for a model with several.
-        needs_target: If False, a model with several target languages is returned without one: each text must then begin
-            with its token, such as ">>fra<<".
+        needs_target: If False, a model with several target languages is returned as it is if none is named: each text
+            must then begin with its token, such as ">>fra<<".
 
     Raises:
         ValueError: the checkpoint does not exist or cannot be converted; the message says what to do.

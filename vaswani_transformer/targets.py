@@ -105,7 +105,8 @@ def write(folder: Path, out: Path, code: str) -> dict[str, Any]:
         "bytes": cache.size(folder),
         "licence": facts.get("licence") or "",
     }
-    write_json(out / "about.json", {**defaults, **about, "target_language": short_code(code)})
+    about = {**defaults, **about, "target_language": short_code(code)}
+    write_json(out / "about.json", {**about, "name": f"{about['name']}-{code}"})  # two languages are two names
     return {"target": code, "parameters": parameters}
 
 

@@ -56,7 +56,10 @@ class ArgosPackage:
         options = Options(self.metadata, "Argos")
         options.only("type", "translate", default="translate")
         if prefix := options.take("target_prefix"):
-            options.refuse(f"target_prefix={shown(prefix)} (supported: packages with one target language)")
+            options.refuse(
+                f"target_prefix={shown(prefix)} (supported: packages without; for a language of a model with several, "
+                "use OPUS-MT's own, such as --checkpoint Helsinki-NLP/opus-mt-en-ROMANCE --to pt)"
+            )
         options.finish()
 
     def text(self, name: str) -> str | None:

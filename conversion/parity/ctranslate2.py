@@ -14,7 +14,7 @@ from vaswani_transformer import VaswaniForConditionalGeneration
 from ..files.ctranslate2 import CTranslate2Files
 from ..files.text import one_line
 from ..options import ConversionError
-from .scores import Parity
+from .scores import Parity, tolerance
 from .translations import ROUNDING, Verdicts, log_probs
 
 
@@ -78,13 +78,14 @@ class Comparison:
         """Scores given translations, then translates with one beam and with four."""
         words = [self._source_words(ids) for ids in self.sources]
         scored = self.translator.score_batch(words, [self._words(ids) for ids in self.targets])
-        largest, positions, agree = 0.0, 0, True
+        largest, positions, agree, accepted = 0.0, 0, True, 0.0
         for source, target, result in zip(self.sources, self.targets, scored, strict=True):
             ended = [*target, self.model.config.eos_token_id]
             ours = log_probs(self.model, self._inputs(source), ended)
             scores = torch.tensor(result.log_probs)
             largest = max(largest, float((ours.gather(1, torch.tensor(ended)[:, None])[:, 0] - scores).abs().max()))
             positions += len(ended)
+            accepted = max(accepted, tolerance(scores))
         verdicts = Verdicts()
         for beams in BEAMS:
             translated = self._translate(words, beams)
@@ -93,7 +94,8 @@ class Comparison:
                 ours = self.model.generate(**inputs, generation_config=config)[0, 1:].tolist()
                 verdicts.add(self.model, inputs, ours, original, config)
                 agree &= beams > 1 or self._are_best(inputs, original)
-        return Parity(against, len(words), positions, largest, agree).with_translations(verdicts)
+        parity = Parity(against, len(words), positions, largest, agree, tolerance=accepted)
+        return parity.with_translations(verdicts)
 
     def _translate(self, words: list[list[str]], beams: int) -> list[list[int]]:
         results = self.translator.translate_batch(

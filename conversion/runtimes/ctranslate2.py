@@ -38,9 +38,8 @@ from vaswani_transformer.model.shortlist_vaswani import FILE as SHORTLIST_FILE
 
 from ..options import ConversionError
 from ..parity.samples import padded, sample_ids
-from ..parity.scores import TOLERANCE
 from .ctranslate2_spec import VaswaniConverter
-from .exports import checkpoint_folder, exported_folder, load, snippet
+from .exports import accepted_difference, exported_folder, load, snippet
 
 
 # Largest accepted mean difference between the log-probabilities of a quantised model and ours.
@@ -65,13 +64,13 @@ def export(
     """
     model, tokenizer = load(checkpoint)
     converter = VaswaniConverter(model, tokenizer, positions)
-    vocabulary_map = read_vocabulary_map(checkpoint, converter)
+    vocabulary_map = read_vocabulary_map(Path(model.name_or_path), converter)
     example = EXAMPLE.format(options=", use_vmap=True" if vocabulary_map else "")
     start = snippet(example, "ctranslate2", tokenizer=tokenizer)
-    with exported_folder(out, checkpoint, start, "ctranslate2", tokenizer) as folder:
+    with exported_folder(out, model, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
         difference = max(differences(model, converter, folder))
-        if not difference < TOLERANCE:
+        if not difference < accepted_difference(model):
             raise ConversionError(
                 f"CTranslate2's log-probabilities differ from ours by up to {difference:.1e}; nothing was written."
             )
@@ -91,7 +90,7 @@ def export(
             (folder / "vmap.txt").write_text(vocabulary_map, encoding="utf-8", newline="\n")
 
 
-def read_vocabulary_map(checkpoint: str, converter: VaswaniConverter) -> str | None:
+def read_vocabulary_map(folder: Path, converter: VaswaniConverter) -> str | None:
     """Returns the checkpoint's shortlist as CTranslate2's `vmap.txt`, for `use_vmap=True`; None if there is none.
 
     Each line is a source token, a tab, and target tokens. The first line has no source token; its target tokens are
@@ -100,7 +99,7 @@ def read_vocabulary_map(checkpoint: str, converter: VaswaniConverter) -> str | N
     Raises:
         ConversionError: the shortlist is damaged or belongs to another model.
     """
-    folder, config = checkpoint_folder(checkpoint), converter.model.config
+    config = converter.model.config
     if not (folder / SHORTLIST_FILE).is_file():
         return None
     try:

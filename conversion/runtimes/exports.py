@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from vaswani_transformer import VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani_transformer.loading import config_problem
@@ -17,6 +17,8 @@ from ..files.folders import check_new
 from ..files.text import one_line, read_json_object, read_text
 from ..hub.card import exported_card
 from ..options import ConversionError, shown
+from ..parity.samples import padded, sample_ids
+from ..parity.scores import tolerance
 
 
 SNIPPET = """\
@@ -86,14 +88,24 @@ def checkpoint_folder(checkpoint: str) -> Path:
         raise ConversionError(one_line(error)) from error
 
 
+@torch.no_grad()
+def accepted_difference(model: VaswaniForConditionalGeneration) -> float:
+    """Returns the largest difference of a score that rounding explains; see `parity.scores`."""
+    config = model.config
+    source, mask = padded(sample_ids(config, (3, 1), config.vocab_size), config.pad_token_id)
+    target, _ = padded(sample_ids(config, (1, 3), config.decoder_vocab_size), config.pad_token_id)
+    logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=target, use_cache=False).logits
+    return tolerance(logits.max(dim=-1).values)
+
+
 @contextmanager
 def exported_folder(
-    out: Path, checkpoint: str, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
+    out: Path, model: PreTrainedModel, start: str, library: str, tokenizer: PreTrainedTokenizerBase | None = None
 ) -> Iterator[Path]:
     """Yields a folder to fill, which becomes `out` if the block ends without an error.
 
-    Saves the tokenizer and the card, with `start` as its section on getting started and `library` as its library. The
-    card keeps the licence.
+    Saves the tokenizer and the card of `model`'s folder, with `start` as its section on getting started and `library`
+    as its library. The card keeps the licence.
 
     Raises:
         ConversionError: `out` exists and is not an empty folder.
@@ -103,7 +115,7 @@ def exported_folder(
         yield folder
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
-        card = checkpoint_folder(checkpoint) / "README.md"
+        card = Path(model.name_or_path) / "README.md"
         if card.is_file():
             (folder / "README.md").write_text(exported_card(read_text(card), start, library), encoding="utf-8")
 

@@ -38,6 +38,7 @@ ONLY = {
     "source_space_embedding": False,
     "scale_attention": True,
 }
+OTHER_RUNTIMES = "Use to-ctranslate2 or to-onnx, which have no such limits."
 EXAMPLE = """
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 ids = model.generate(**tokenizer("TEXT", return_tensors="pt"))
@@ -57,7 +58,7 @@ def export(checkpoint: str, out: Path):
     reference.load_state_dict(marian_weights(model), strict=False)  # positions are computed
     reference.generation_config = marian_generation(model)
     start = snippet(EXAMPLE, also="AutoModelForSeq2SeqLM")
-    with exported_folder(out, checkpoint, start, "transformers") as folder:
+    with exported_folder(out, model, start, "transformers") as folder:
         reference.save_pretrained(folder)
         reference = MarianMTModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False).eval()
         parity = compare_models(model, reference, f"transformers {transformers_version} MarianMTModel")
@@ -90,7 +91,8 @@ def marian_config(model: VaswaniForConditionalGeneration) -> MarianConfig:
     elif ours.zero_pad_embedding and ours.share_embeddings != "none" and not pad_row_is_zero(model):
         options.refuse("zero_pad_embedding=True, although the padding row, which the softmax shares, is not zero")
     if options.problems:
-        raise ConversionError.from_problems("MarianMTModel cannot represent this model", options.problems, 99)
+        error = ConversionError.from_problems("MarianMTModel cannot represent this model", options.problems, 99)
+        raise ConversionError(f"{error} {OTHER_RUNTIMES}")
     return MarianConfig(
         vocab_size=ours.vocab_size,
         decoder_vocab_size=ours.decoder_vocab_size,

@@ -37,8 +37,7 @@ from vaswani_transformer.system.files import read_json, write_json
 
 from ..options import ConversionError, Options
 from ..parity.samples import padded, sample_ids
-from ..parity.scores import TOLERANCE
-from .exports import exported_folder, load, snippet
+from .exports import accepted_difference, exported_folder, load, snippet
 from .onnx_graphs import DECODER, DECODER_WITH_PAST, ENCODER, write_graphs
 
 
@@ -69,7 +68,7 @@ def export(checkpoint: str, out: Path):
     """
     model, tokenizer = load(checkpoint, attn_implementation="eager")
     refuse_unsupported(model.config)
-    with exported_folder(out, checkpoint, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
+    with exported_folder(out, model, start(model, tokenizer), "onnxruntime", tokenizer) as folder:
         write_graphs(model, folder)
         settings = model.config.to_diff_dict()
         for name in CODE_FIELDS:  # the code is not in this folder
@@ -77,7 +76,7 @@ def export(checkpoint: str, out: Path):
         write_json(folder / "config.json", settings)
         model.generation_config.save_pretrained(folder)
         difference = largest_difference(model, folder)
-        if not difference < TOLERANCE:
+        if not difference < accepted_difference(model):
             raise ConversionError(
                 f"onnxruntime's logits differ from our model's by up to {difference:.1e}; nothing was written."
             )

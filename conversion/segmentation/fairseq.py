@@ -18,6 +18,10 @@ CODES = ("bpecodes", "bpe.codes", "bpe-codes", "bpe.32k", "bpe.32000", "code", "
 # fairseq's names of the steps of preprocessing.
 STEPS = {"tokenizer": (None, "space", "moses"), "bpe": (None, "subword_nmt", "fastbpe", "sentencepiece")}
 OVERWRITE = " #fairseq:overwrite"
+UNRECORDED = (
+    "Input is not tokenized before byte-pair codes, because the checkpoint does not record a tokenizer. If it was "
+    "trained on text tokenized by Moses, pass --moses."
+)
 MOSES_DASH = "@-@"  # how Moses writes dashes inside words if it splits there
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_vocab")
 
@@ -109,6 +113,8 @@ def tokenizer(
             f"Texts are tokenized by Moses: the checkpoint does not record it, but its vocabulary has {escapes}. "
             "--no-moses turns it off."
         )
+    elif codes and moses is None and names["tokenizer"] is None:
+        made.differences.append(UNRECORDED)
     return made
 
 

@@ -75,6 +75,11 @@ def test_scores_are_sacrebleus_with_its_own_bootstrap():
     assert "confidence_95" not in score(TRANSLATIONS, REFERENCES, resamples=0)[SACREBLEU]
 
 
+def test_resamples_without_a_common_letter():
+    scores = score(["abc def", "qqqqq"], ["abc dxf", "zzzzzz"], resamples=20)
+    assert 0 < scores[CHRF]["confidence_95"] <= 100
+
+
 def test_no_score_can_be_taken_for_another():
     scores = score(TRANSLATIONS, REFERENCES, "de", paper=True, lower_cased=True)
     assert list(scores) == [SACREBLEU, CHRF, PAPER_GERMAN, LOWER_CASED]

@@ -117,6 +117,15 @@ def test_what_cannot_be_converted_leaves_nothing(kept, tmp_path, opus):
     assert list((kept / "checkpoints").iterdir()) == [] and cache.entries() == []
 
 
+def test_options_of_a_converter_are_named_with_the_command_that_has_them(kept, tmp_path):
+    shutil.copytree(FIXTURES / "fairseq" / "tieddec", tmp_path / "model")
+    saved = torch.load(tmp_path / "model" / "checkpoint_last.pt", weights_only=False)
+    saved["cfg"]["task"]["source_lang"] = None
+    torch.save(saved, tmp_path / "model" / "checkpoint_last.pt")
+    with pytest.raises(ValueError, match="Pass --languages SOURCE TARGET. `vaswani convert fairseq` has these options"):
+        locate(str(tmp_path / "model"))
+
+
 def test_a_failed_comparison_leaves_nothing(kept, opus, monkeypatch):
     from conversion.parity import models
 

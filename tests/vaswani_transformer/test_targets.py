@@ -93,7 +93,7 @@ def test_a_checkpoint_for_one_language_shares_its_weights(hub, romance):
     base, french = Path(locate(str(romance), needs_target=False)), Path(locate(str(romance), "fr"))
     assert (french / "model.safetensors").samefile(base / "model.safetensors")
     about = catalogue.read_about(french)
-    assert (about.name, about.languages) == ("opus-mt-en-ROMANCE", "en → fr")
+    assert (about.name, about.languages) == ("opus-mt-en-ROMANCE-fra", "en → fr")
     assert locate(str(french)) == str(french), "it has its language"
 
 
@@ -110,3 +110,11 @@ def test_by_languages(hub, romance, tmp_path):
     portuguese = locate_by_languages("en", "pt", download=True)
     assert catalogue.read_about(Path(portuguese)).languages == "en → pt"
     assert catalogue.read_about(Path(locate_by_languages("en", "es"))).languages == "en → es", "of the same model"
+
+
+def test_two_languages_of_a_model_can_be_explored_together(hub, romance):
+    from vaswani_transformer.explorer.checkpoints import CheckpointCache
+
+    cache = CheckpointCache(f"en-fr={romance}", f"en-es={romance}")
+    assert list(cache.chosen) == ["opus-mt-en-ROMANCE-fra", "opus-mt-en-ROMANCE-es"]
+    assert [cache.open(name).languages for name in cache.chosen] == [("en", "fr"), ("en", "es")]

@@ -89,14 +89,20 @@ def load_with_status(source: str, *arguments: Any) -> Any:
         return load_pipeline(source, *arguments)
 
 
+def is_own(folder: Path) -> bool:
+    """Whether a folder is the user's own, not in the package or the cache: only such a folder may be changed."""
+    return folder.is_dir() and folder.parent != catalogue.CHECKPOINTS and not (folder / catalogue.CACHED).is_file()
+
+
 def note_default_calibration(source: str, pipeline: Any, settings: Mapping[str, Any]):
     """Prints a note if the settings ask for confidence and the checkpoint has no calibration of its own."""
     wanted = settings.get("return_confidence") or {"min_confidence", "min_word_confidence"} & settings.keys()
     if wanted and not pipeline.is_calibrated:
         name = catalogue.display_name(source)
+        arguments = f"{source} FILE" if is_own(Path(source)) else f"{name} FILE --output FOLDER"
         print_message(
             f"{name} has no calibration of its own; its confidence uses the default one, which is the mean of the "
-            f"included checkpoints'. `vaswani calibrate {name} FILE` fits it to your translations.",
+            f"included checkpoints'. `vaswani calibrate {arguments}` fits it to your translations.",
             "bold",
             "note",
         )

@@ -236,7 +236,8 @@ def load_pipelines(sources: list[Source], model: tuple[Any, ...]) -> dict[tuple[
         record = pipeline.training_texts
         source, target = source or record.source_language, target or record.target_language
         if not source or not target:
-            raise Failure(f"{place} does not record its languages. Name them, for example --checkpoint en-de={place}")
+            name = catalogue.display_name(place)
+            raise Failure(f"{name} does not record its languages. Name them, for example --checkpoint en-de={name}")
         if (source, target) in pipelines:
             raise Failure(f"Two checkpoints translate {source}-{target}. Serve one of them.")
         pipelines[source, target] = pipeline

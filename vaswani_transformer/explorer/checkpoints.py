@@ -99,9 +99,12 @@ class CheckpointCache:
 
 
 def checkpoint_name(source: str) -> str:
-    """Return the name in about.json, or else the last part of the folder's path or of the Hub id."""
+    """Return the name in about.json, or else the last part of the folder's path or of the Hub id.
+
+    Of a converted checkpoint, this is the path of the original.
+    """
     about = catalogue.read_about(Path(source)) if Path(source).is_dir() else None
-    return about.name if about else Path(catalogue.split_revision(source)[0]).resolve().name
+    return about.name if about else Path(catalogue.split_revision(catalogue.display_name(source))[0]).resolve().name
 
 
 def open_checkpoint(name: str, source: str) -> LoadedCheckpoint:

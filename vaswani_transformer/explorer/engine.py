@@ -33,7 +33,7 @@ GENERATION = {"early_stopping": "never"}
 FREE_SETTINGS = {
     *("num_beams", "length_penalty", "length_penalty_offset", "min_new_tokens", "pad_token_id", "eos_token_id"),
     *("bos_token_id", "decoder_start_token_id", "alignment_head", "confidence", "transformers_version", "use_cache"),
-    "_from_model_config",
+    *("_from_model_config", "output_attentions", "output_hidden_states"),
 }
 
 

@@ -120,6 +120,7 @@ def model_response(checkpoint: LoadedCheckpoint) -> dict[str, Any]:
             "length_penalty_offset": model.penalty_offset(),
             "min_new_tokens": generation.min_new_tokens or 0,
         },
+        "confidence": getattr(generation, "confidence", None),
         "limits": {"source_tokens": source_limit(checkpoint), "beams": MAX_BEAMS},
     }
 

@@ -17,11 +17,12 @@ from transformers import GenerationConfig, GenerationMixin, LogitsProcessorList,
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.generation import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.generation.configuration_utils import GenerationMode
+from transformers.modeling_outputs import BaseModelOutput
 
 from .attention_vaswani import CACHE
 from .beam_search_vaswani import IMPOSSIBLE, BeamSearch, length_penalty
 from .constraints_vaswani import ConstrainedBeamSearch, check_required
-from .decoding_vaswani import ModelStep, can_replace_forward, start_steps
+from .decoding_vaswani import ModelStep, can_replace_forward, can_step, start_steps
 from .greedy_search_vaswani import GreedySearch
 from .settings_vaswani import (
     CHECKED_SETTINGS,
@@ -51,6 +52,7 @@ SEARCH_ARGUMENTS = ("return_cache", "start_search")
 # The same limit in all tokens and in new tokens. A caller's limit in one replaces the checkpoint's in the other.
 LENGTHS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 MAX_SHARED_SAMPLES = 16  # with more samples per sentence, sharing the source's keys and values takes longer
+MIN_ENCODED, MIN_PADDING = 16, 0.25  # sentences that are encoded at once, and the share of padding that is worth it
 EXTRA_LENGTH = 50  # "We set the maximum output length during inference to input length + 50"
 
 
@@ -186,6 +188,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             kwargs["start_search"] = partial(ConstrainedBeamSearch, required_words, joining_tokens, num_returned)
         if not return_cache:
             kwargs["return_cache"] = False
+        if source is not None and self._can_encode_by_length(source, mask, generation_config, kwargs):
+            kwargs["encoder_outputs"] = encode_by_length(self.get_encoder(), source, mask)
         return super().generate(
             inputs,
             generation_config=generation_config,
@@ -193,6 +197,26 @@ class VaswaniGenerationMixin(GenerationMixin):
             stopping_criteria=stopping_criteria,
             **kwargs,
         )
+
+    def _can_encode_by_length(
+        self, source: torch.Tensor, mask: torch.Tensor | None, config: GenerationConfig | None, arguments: dict
+    ) -> bool:
+        """Whether short and long sentences can and should be encoded apart.
+
+        On a CPU, padding takes as long as tokens do.
+        """
+        if mask is None or source.device.type != "cpu" or len(source) < 2 * MIN_ENCODED:
+            return False
+        configs = config, self.generation_config, self.config
+        is_recorded = any(
+            arguments.get(name) or any(getattr(config, name, None) for config in configs)
+            for name in ("output_attentions", "output_hidden_states")
+        )
+        has_other_input = any(arguments.get(name) is not None for name in ("encoder_outputs", "inputs_embeds"))
+        if is_recorded or has_other_input or not can_step(self.get_encoder()):
+            return False
+        is_on_the_right = mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()
+        return bool(is_on_the_right and mask.float().mean() < 1 - MIN_PADDING)
 
     def _extract_generation_mode_kwargs(self, custom_generate: Any, kwargs: dict, *args, **options) -> dict[str, Any]:
         """The library's arguments of a search, and those of ours that were given."""
@@ -430,6 +454,18 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _reorder_cache(self, cache: EncoderDecoderCache, beam_idx: torch.Tensor) -> EncoderDecoderCache:
         cache.self_attention_cache.reorder_cache(beam_idx)
         return cache
+
+
+def encode_by_length(encoder: Any, source: torch.Tensor, mask: torch.Tensor) -> BaseModelOutput:
+    """The encoder's output for [B, S], computed for groups of sentences of similar length; 0 for padding."""
+    lengths = mask.sum(dim=1)
+    memory: torch.Tensor | None = None
+    for group in lengths.argsort().split(MIN_ENCODED):
+        width = int(lengths[group].max())
+        encoded = encoder(source[group, :width], attention_mask=mask[group, :width]).last_hidden_state
+        memory = encoded.new_zeros(*source.shape, encoded.shape[-1]) if memory is None else memory
+        memory[group, :width] = encoded
+    return BaseModelOutput(last_hidden_state=memory)
 
 
 def split_processors(processors: LogitsProcessorList) -> tuple[LogitsProcessorList, OnlyShortlisted | None]:

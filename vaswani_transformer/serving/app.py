@@ -189,6 +189,7 @@ def add_endpoints(app: FastAPI, service: "Service"):
         return JSONResponse(service.for_pages())
 
     @app.get("/health")
+    @app.head("/health", include_in_schema=False)
     async def health() -> Response:
         return JSONResponse({"status": "ok"})
 

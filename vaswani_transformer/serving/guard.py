@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..system.web import host_name, is_loopback
@@ -84,8 +85,7 @@ class Guard:
             rejection = self.rejection(Headers(scope=scope), limit) or self.too_many(scope)
             await (rejection or self.app)(scope, limited(receive, limit, self.max_body_seconds), send_with_headers)
         finally:
-            # The route, not the path: otherwise every visitor could add metrics, and names of files were in the log.
-            route, seconds = getattr(scope.get("route"), "path", "other"), time.perf_counter() - start
+            route, seconds = route_of(scope), time.perf_counter() - start
             self.observe(route, status, seconds)
             characters = scope.get("characters", 0)
             logger.info("%s %s %d %.3f s %d characters", scope["method"], route, status, seconds, characters)
@@ -111,6 +111,17 @@ class Guard:
         if length.isdecimal() and int(length) > max_bytes:
             return problem(413, too_large(max_bytes))
         return None
+
+
+def route_of(scope: Scope) -> str:
+    """Returns the path of the request's route, or "other".
+
+    With the path itself, every visitor could add metrics, and names of files would be in the log.
+    """
+    route = scope.get("route")
+    if route is None and "app" in scope:  # a request that was rejected has not reached its route
+        route = next((route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE), None)
+    return getattr(route, "path", "other")
 
 
 def limited(receive: Receive, max_bytes: int, max_seconds: float) -> Receive:

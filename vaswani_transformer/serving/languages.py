@@ -59,7 +59,7 @@ class Languages:
         """Returns whether the models of all steps are calibrated, so that their words have a confidence."""
         return all(getattr(self.configs[pair], "confidence", None) for pair in route)
 
-    @property
+    @cached_property
     def codes(self) -> list[str]:
         return list(dict.fromkeys(code for pair in self.configs for code in pair))
 

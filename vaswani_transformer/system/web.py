@@ -3,7 +3,7 @@
 import errno
 import ipaddress
 import socket
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -31,12 +31,19 @@ def split_origin(url: str) -> tuple[str, str]:
     """Splits "https://example.org/translate/" into its origin and its path, "https://example.org" and "/translate".
 
     Raises:
-        ValueError: it is not an http or https URL, or has more than a host, a port and a path.
+        ValueError: it is not an http or https URL, or has more than a host, a port and a path without "..".
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise ValueError(f"Not a website's address: {url}. Write it as https://translate.example.org")
-    port = f":{parts.port}" if parts.port and parts.port != {"http": 80, "https": 443}[parts.scheme] else ""
+    refusal = ValueError(f"Not a website's address: {url}. Write it as https://translate.example.org")
+    try:
+        parts = urlsplit(url)
+        number = parts.port
+    except ValueError as error:
+        raise refusal from error
+    has_more = parts.username or parts.query or parts.fragment
+    is_relative = {".", ".."} & set(unquote(parts.path).split("/"))  # a browser would resolve it
+    if parts.scheme not in ("http", "https") or not parts.hostname or has_more or is_relative:
+        raise refusal
+    port = f":{number}" if number and number != {"http": 80, "https": 443}[parts.scheme] else ""
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/")
 

@@ -44,7 +44,7 @@ from pathlib import Path
 from conversion.runtimes.exports import exported_folder, load
 checkpoint, out = sys.argv[1:]
 model, tokenizer = load(checkpoint)
-with exported_folder(Path(out), checkpoint, "START", "torch"):
+with exported_folder(Path(out), model, "START", "torch"):
     output = model.generate(**tokenizer({SOURCES[:1]!r}, return_tensors="pt"))
 print(json.dumps([*tokenizer.batch_decode(output, skip_special_tokens=True), (Path(out) / "README.md").is_file()]))
 """

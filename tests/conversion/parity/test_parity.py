@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from conversion.converted import generation_config
 from conversion.options import ConversionError
 from conversion.parity.recorded import compare_recorded
+from conversion.parity.scores import compare
 from conversion.toolkits.torch import convert
 
 
@@ -61,6 +64,20 @@ def test_a_record_that_is_none_is_refused(model, reference, said):
     path.with_suffix(".json").write_text(said)
     with pytest.raises(ConversionError, match="reference.json"):
         compare_recorded(model, path)
+
+
+@pytest.mark.parametrize("scale, holds", [(1, False), (100, True)])
+def test_a_difference_counts_by_the_size_of_the_scores(model, scale, holds):
+    with np.load(FILES / "reference.npz") as file:
+        inputs = {name: torch.from_numpy(file[name]) for name in file.files if name.endswith(("ids", "mask"))}
+
+    def scaled(**inputs):
+        return SimpleNamespace(logits=model(**inputs).logits * scale)
+
+    scaled.config = model.config
+    scores = scaled(**{name: x for name, x in inputs.items() if name != "decoder_attention_mask"}).logits
+    assert compare(scaled, inputs, scores + 2e-4, "itself").holds is holds
+    assert not compare(scaled, inputs, scores + 1e-2 * scale, "itself").holds
 
 
 def test_greedy_settings_can_be_saved(model, tmp_path):

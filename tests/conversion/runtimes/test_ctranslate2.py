@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models
 from transformers import AutoTokenizer
 
 from conversion.options import ConversionError
+from conversion.parity.scores import TOLERANCE
 from conversion.runtimes import exports
 from conversion.segmentation import Vocabulary, words
 from vaswani_transformer import Shortlist, VaswaniTokenizer, checkpoint_path
@@ -22,7 +23,6 @@ from vaswani_transformer.learn_bpe import learn_tokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="comes with the extra called convert")
 
-from conversion.runtimes import ctranslate2 as to_ctranslate2  # noqa: E402
 from conversion.runtimes.ctranslate2 import differences, export, translate  # noqa: E402
 from conversion.runtimes.ctranslate2_spec import ACTIVATIONS, VaswaniConverter, tokens_by_id  # noqa: E402
 
@@ -115,7 +115,7 @@ def test_comparison_sees_other_models(tiny_model, tokenizer, tmp_path, change):
     converter = VaswaniConverter(other, tokenizer, positions=40)
     converter.convert(str(tmp_path), force=True)
 
-    assert max(differences(model, converter, tmp_path)) > 10 * to_ctranslate2.TOLERANCE
+    assert max(differences(model, converter, tmp_path)) > 10 * TOLERANCE
 
 
 def test_conversion_leaves_the_model_as_it_was(tiny_model, tokenizer, tmp_path):

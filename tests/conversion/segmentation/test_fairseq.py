@@ -12,7 +12,7 @@ from segmentation_texts import CODES, FILES, vocabulary
 from conversion import segmentation
 from conversion.files.fairseq import FairseqCheckpoint
 from conversion.options import ConversionError
-from conversion.segmentation.fairseq import files_in, read_dictionary
+from conversion.segmentation.fairseq import UNRECORDED, files_in, read_dictionary
 from conversion.toolkits import fairseq
 
 
@@ -123,4 +123,5 @@ def test_moses_is_recognised_by_its_escapes(fairseq_folder):
     for plain in (make(["a", "&quot;"], moses=False), make(["a", "&quot;"], checkpoint=recorded)):
         assert "moses_source" not in plain.tokenizer.init_kwargs and plain.differences[-1] == note
     plain = make(["a", '"'])
-    assert "moses_source" not in plain.tokenizer.init_kwargs and "Moses" not in " ".join(plain.differences)
+    assert "moses_source" not in plain.tokenizer.init_kwargs and plain.differences[-1] == UNRECORDED
+    assert UNRECORDED not in make(["a", '"'], moses=False).differences

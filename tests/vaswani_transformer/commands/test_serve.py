@@ -71,3 +71,17 @@ def test_without_its_packages_the_command_names_the_extra(vaswani, monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     result = vaswani("serve")
     assert result.exit_code == 1 and "vaswani serve needs py3langid" in result.stderr and "serve" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["example.org", "ftp://example.org", "https://a@example.org", "https://example.org/?q", "https://example.org:x"]
+    + [f"https://example.org/{path}" for path in ("..", "a/../b", "a/.", "a/%2e%2e/b", "a/%2E./b")],
+)
+def test_an_origin_that_is_not_an_address_is_refused(vaswani, folder, origin):
+    result = vaswani("serve", "--checkpoint", str(folder), "--origin", origin)
+    assert result.exit_code == 1 and origin in result.stderr.replace("\n", "")
+
+
+def test_origins_may_have_dots_in_their_names():
+    serve.check_origins(["https://translate.example.org/v1.2/..a", "*"])

@@ -451,3 +451,14 @@ def test_module_can_be_run():
         [sys.executable, "-m", "vaswani_transformer", "--version"], cwd=ROOT, capture_output=True, text=True
     )
     assert result.stdout == f"vaswani-transformer {__version__}\n"
+
+
+# Confidence ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_calibration_the_note_names_a_command_that_works(translate, folder, monkeypatch):
+    for arguments in (f"{folder} FILE", "tiny-en-de FILE --output FOLDER"):
+        note = " ".join(translate("--confidence", SOURCES[0]).stderr.split())
+        assert note.startswith("note: tiny-en-de has no calibration of its own")
+        assert f"`vaswani calibrate {arguments}` fits it" in note
+        monkeypatch.setattr(catalogue, "CHECKPOINTS", folder.parent)

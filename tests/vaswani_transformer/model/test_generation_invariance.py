@@ -25,9 +25,11 @@ from hypothesis import strategies as st
 from paper_beam_search import length_penalty
 from transformers import CompileConfig
 
+from vaswani_transformer.model import generation_vaswani
 from vaswani_transformer.model.attention_vaswani import CACHE
 from vaswani_transformer.model.beam_search_vaswani import BeamSearch
 from vaswani_transformer.model.greedy_search_vaswani import GreedySearch
+from vaswani_transformer.model.modeling_vaswani import VaswaniEncoder
 
 
 pytestmark = pytest.mark.quick
@@ -71,6 +73,35 @@ def test_batch_mates_do_not_matter(sentences, side, mode):
         if ours != generated(MODEL.generate(torch.tensor([sentence]), **mode))[0]:
             reference = paper_search(MODEL, sentence, mode.get("num_beams", 1), 0.6, len(sentence) + 50)
             assert reference.margin < 1e-4  # a tie, but for rounding
+
+
+@pytest.mark.parametrize("mode", [PAPER, {}])
+def test_short_sentences_are_encoded_without_the_padding_of_long_ones(mode, monkeypatch):
+    torch.manual_seed(0)
+    sentences = [torch.randint(4, 29, (length,)).tolist() for length in [3, 20, 5, 4] * 10]
+    batch, widths = padded(sentences, "right"), []
+    encode = VaswaniEncoder.forward
+
+    def forward(self, input_ids=None, **arguments):
+        widths.append(tuple(input_ids.shape))
+        return encode(self, input_ids, **arguments)
+
+    monkeypatch.setattr(VaswaniEncoder, "forward", forward)
+    apart = MODEL.generate(batch, **mode)
+    assert widths == [(16, 4), (16, 20), (8, 20)]
+    monkeypatch.setattr(generation_vaswani, "MIN_ENCODED", 40)
+    assert generated(MODEL.generate(batch, **mode)) == generated(apart)
+    assert widths[3:] == [(40, 20)]
+
+
+@pytest.mark.parametrize(
+    "side, length, settings", [("left", 3, {}), ("right", 18, {}), ("right", 3, dict(output_hidden_states=True))]
+)
+def test_other_batches_are_encoded_at_once(side, length, settings, monkeypatch):
+    monkeypatch.setattr(generation_vaswani, "encode_by_length", None)
+    batch = padded([[5] * length, [5] * 20] * 20, side)
+    record = MODEL.generate(batch, num_beams=2, max_new_tokens=2, return_dict_in_generate=True, **settings)
+    assert record.encoder_hidden_states is None or record.encoder_hidden_states[0].shape[:2] == (40, 20)
 
 
 # Caches, precision, compilation ---------------------------------------------------------------------------------------

@@ -252,6 +252,32 @@ def test_the_log_names_no_text(client, caplog):
     ]
 
 
+def test_the_log_and_the_metrics_name_the_endpoint_of_rejected_requests(serving, caplog):
+    caplog.set_level("INFO", "vaswani.requests")
+    with serving(requests_per_minute=1) as client:
+        translate(client)
+        translate(client, 429)
+        client.post("/translate", headers={"origin": "https://elsewhere.example"})
+        client.get("/download_file/secret/secret.txt", headers={"host": "elsewhere.example"})
+        client.get("/translate")
+        client.get("/secret", headers={"host": "elsewhere.example"})
+        metrics = client.get("/metrics").text
+    assert [" ".join(record.getMessage().split()[:3]) for record in caplog.records][:6] == [
+        "POST /translate 200",
+        "POST /translate 429",
+        "POST /translate 403",
+        "GET /download_file/{token}/{name} 403",
+        "GET /translate 405",
+        "GET other 403",
+    ]
+    assert 'path="/translate",status="429"' in metrics
+
+
+def test_health_can_be_asked_for_its_status_only(client):
+    answer = client.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
 def test_one_address_may_send_so_many_requests_in_a_minute(serving):
     with serving(requests_per_minute=2) as client:
         translate(client)

@@ -1,16 +1,20 @@
 """Connections: how large and how slow their headers may be, how many there may be, and how they end with the server."""
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 from contextlib import contextmanager
 
+import httpx
 import pytest
 import uvicorn
 from waiting import TIMEOUT, wait_until
 
+from vaswani_transformer.serving.documents import DocumentProcesses
 from vaswani_transformer.serving.server import MAX_HEADER_BYTES, Protocol
 
 
@@ -26,10 +30,11 @@ def running(app_of):
     """Runs a server, which waits for its connections without a limit, and yields the server and its address."""
 
     @contextmanager
-    def run(**settings):
+    def run(documents=None, **settings):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             settings = {"http": Protocol, "h11_max_incomplete_event_size": MAX_HEADER_BYTES, **settings}
-            server = uvicorn.Server(uvicorn.Config(app_of(), log_level="critical", **settings))
+            app = app_of() if documents is None else app_of(documents=documents)
+            server = uvicorn.Server(uvicorn.Config(app, log_level="critical", **settings))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             wait_until(lambda: server.started)
@@ -47,6 +52,16 @@ def connect(address, sent: bytes = b"") -> socket.socket:
     return connection
 
 
+def request(address, method: str, path: str, fields: dict | None = None) -> tuple[int, dict]:
+    host, port = address
+    answer = httpx.request(method, f"http://{host}:{port}{path}", json=fields, timeout=TIMEOUT)
+    return answer.status_code, answer.json()
+
+
+def post_html(address, html: str) -> tuple[int, dict]:
+    return request(address, "POST", "/translate", {"q": html, "source": "en", "target": "de", "format": "html"})
+
+
 def read_all(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -60,6 +75,41 @@ def test_curl_sends_forms_in_utf8(running, option):
         assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout) == {
             "translatedText": "Mädchen Das"
         }
+
+
+def test_the_server_answers_while_a_document_is_parsed(running):
+    documents = DocumentProcesses(number=1, max_seconds=TIMEOUT)
+    with running(documents) as (_, address):
+        assert post_html(address, "<p>a b</p>") == (200, {"translatedText": "<p>b a</p>"})
+        [parser] = documents.processes
+        os.kill(parser.process.pid, signal.SIGSTOP)  # as a pattern without an end: it neither answers nor ends
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(post_html(address, "<p>c d</p>")))
+        asking.start()
+        wait_until(documents.idle.empty)
+        assert request(address, "GET", "/health") == (200, {"status": "ok"})
+        text = {"q": "a b", "source": "en", "target": "de"}
+        assert request(address, "POST", "/translate", text) == (200, {"translatedText": "b a"})
+        assert answers == []
+        os.kill(parser.process.pid, signal.SIGCONT)
+        asking.join(TIMEOUT)
+        assert answers == [(200, {"translatedText": "<p>d c</p>"})]
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        ({"max_seconds": 0}, "Parsing the document takes more than 0 seconds. Split it."),
+        ({"max_memory": 2**26}, "Parsing the document takes more than 64 MiB of memory. Split it."),
+    ],
+)
+def test_a_document_beyond_the_limits_has_a_status_and_a_sentence(running, limits, message):
+    with running(DocumentProcesses(number=1, **{"max_seconds": TIMEOUT, **limits})) as (_, (host, port)):
+        content = json.dumps(["a b"] * 1_000_000).encode()
+        files, data = {"file": ("a.json", content)}, {"source": "en", "target": "de"}
+        answer = httpx.post(f"http://{host}:{port}/translate_file", files=files, data=data, timeout=TIMEOUT)
+        assert (answer.status_code, answer.json()) == (413, {"error": message})
+        assert request((host, port), "GET", "/health") == (200, {"status": "ok"})
 
 
 def test_slow_and_silent_connections_do_not_keep_the_server_from_ending(running):

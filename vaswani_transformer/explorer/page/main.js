@@ -4,7 +4,8 @@ import "./vendor/katex/katex.min.js"; // window.katex
 import { connect, Problem } from "./lib/data.js";
 import { addressOf, land, readAddress } from "./lib/address.js";
 import { button } from "./lib/controls.js";
-import { count, el, number } from "./lib/dom.js";
+import { uncertainWords } from "./lib/confidence.js";
+import { count, el, number, percent } from "./lib/dom.js";
 import { drawArchitecture } from "./lib/architecture.js";
 import { clearestLink } from "./lib/heads.js";
 import { loading } from "./lib/loading.js";
@@ -125,8 +126,18 @@ const submit = (work) => attempt(async () => {
 
 function showTranslation() {
   const { target, score, log_prob } = state.run;
-  find("translation").replaceChildren(target.text || "(empty)",
-    el("small", { title: "score: log P divided by the length penalty" }, `score ${number(score)} · log P ${number(log_prob)}`));
+  const words = uncertainWords(state.run, state.model.confidence);
+  const named = words.map(({ word, confidence }) => `${word} (${percent(confidence)})`).join(", ");
+  find("translation").replaceChildren(el("span", {}, target.text ? underlined(target.text, words) : "(empty)"),
+    el("small", { title: "score: log P divided by the length penalty" }, `score ${number(score)} · log P ${number(log_prob)}`),
+    ...(named ? [el("small", { class: "uncertain" }, `Check the underlined words; they may be wrong: ${named}.`)] : []));
+}
+
+/** A text whose uncertain words are underlined. */
+function underlined(text, words) {
+  const ends = [0, ...words.map(({ end }) => end)];
+  const mark = ({ word, confidence }) => el("u", { title: `${percent(confidence)} likely to be right` }, word);
+  return [...words.flatMap((word, i) => [text.slice(ends[i], word.begin), mark(word)]), text.slice(ends.at(-1))];
 }
 
 /** Sentences to try, as buttons. */

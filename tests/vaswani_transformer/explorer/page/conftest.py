@@ -264,7 +264,8 @@ class Page:
         for figure in range(self.js("return document.querySelectorAll(`#${arguments[0]} figure`).length", chapter)):
             place = f"document.querySelectorAll('#{chapter} figure')[{figure}]"
             self.js(f"{place}.scrollIntoView({{behavior: 'instant'}})")
-            self.wait(f"{place}.querySelector('.body').children.length")
+            # Controls of the sentence before have other limits.
+            self.wait(f"{place}.querySelector('.body').matches(':not([data-stale], :empty)')")
             texts += self.js(f"return ({USE_CONTROLS})({place})")
             self.wait(f"!{place}.querySelector('[aria-busy=true]')")
             texts.append(self.js(f"return {place}.textContent"))

@@ -181,4 +181,4 @@ def test_every_chapter_works_in_a_copy(page_at, serve_copy):
 @pytest.mark.slow
 def test_every_chapter_works_in_a_copy_of_a_pre_norm_checkpoint(page_at, serve_copy, tmp_path):
     checkpoint = random_checkpoint(tmp_path / "pre-norm", norm_position="pre")
-    check_every_chapter(page_at(serve_copy(str(checkpoint))), SENTENCES)
+    check_every_chapter(page_at(serve_copy(str(checkpoint))), SENTENCES[-1:])

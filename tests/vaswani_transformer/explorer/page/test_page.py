@@ -4,6 +4,9 @@ import pytest
 import torch
 from selenium.webdriver import ActionChains
 
+from vaswani_transformer import checkpoint_path, load
+from vaswani_transformer.model.confidence_vaswani import confidences
+
 
 SENTENCE = "The girl who lives next door gave her brother a book."
 
@@ -15,6 +18,22 @@ def test_a_sentence_is_translated_without_an_error_in_the_console(page, inspecte
         == inspected(SENTENCE).translation
     )
     assert page.errors() == []
+
+
+def test_uncertain_words_are_underlined_and_named(page):
+    model, tokenizer = load(checkpoint_path("mini-en-de"))
+    sentence = "The plumber fixed the leaking faucet with a rusty wrench."
+    page.translate(sentence)
+    translation = page.js("return document.getElementById('translation').firstChild.textContent")
+    [words] = confidences(model.float(), tokenizer, [(sentence, translation)])
+    expected = [f"{translation[slice(*span)]} ({value:.0%})" for span, value in words if 0.0995 <= value < 0.35]
+    assert expected
+    assert page.js("return [...document.querySelectorAll('#translation u')].map((u) => u.textContent)") == [
+        translation[slice(*span)] for span, value in words if value < 0.35
+    ]
+    assert all(named in page.text("#translation .uncertain") for named in expected)
+    page.translate("Good morning.")
+    assert page.js("return document.querySelector('#translation u, #translation .uncertain')") is None
 
 
 @pytest.mark.parametrize("text", ["", "   ", "word " * 600, "🙂", "Это предложение", "a\tb\x07"])
