@@ -83,6 +83,14 @@ def test_a_folder_of_each_toolkit(kept, capsys, fixture):
     assert locate(str(FIXTURES / fixture)) == folder and conversions(capsys) == []
 
 
+def test_a_missing_segmentation_is_reported_at_every_use(kept, capsys):
+    """Plain text would become unknown tokens without a word."""
+    warning = f"warning: {FIXTURES}/fairseq/base: Input must already be segmented."
+    for _ in range(2):
+        locate(str(FIXTURES / "fairseq" / "base"))
+        assert capsys.readouterr().err.count(warning) == 1
+
+
 def test_a_file_is_converted_with_the_files_beside_it(kept):
     base = FIXTURES / "fairseq" / "base"
     assert json.loads(Path(locate(str(base / "checkpoint_last.pt")), "conversion.json").read_text())
