@@ -234,7 +234,13 @@ def fetch(name: str, revision: str | None) -> Path:
     """
     from . import hub
 
+    incomplete = f"Only parts of {name} are downloaded. Use it once with a connection and without HF_HUB_OFFLINE."
     try:
-        return hub.download(name, revision)
+        folder = hub.download(name, revision)
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
-        raise ValueError(f"Cannot download {name}: {hub.first_paragraph(error)}") from error
+        reason = f"Cannot download {name}: {hub.first_paragraph(error)}"
+        raise ValueError(incomplete if hub.is_offline() else reason) from error
+    if not any(file for pattern in hub.WEIGHTS for file in folder.glob(pattern)):
+        none = f"{name} on the Hub has no weights for PyTorch (model.safetensors or pytorch_model.bin)."
+        raise ValueError(incomplete if hub.is_offline() else none)
+    return folder

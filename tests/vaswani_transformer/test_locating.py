@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from hub_server import Hub
@@ -125,6 +126,22 @@ def test_what_cannot_be_converted_leaves_nothing(kept, tmp_path, opus):
     assert list((kept / "checkpoints").iterdir()) == [] and cache.entries() == []
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "source.spm", "vocab.json"])
+def test_a_pointer_of_git_lfs_is_named(kept, tmp_path, opus, name):
+    shutil.copytree(opus, tmp_path / "model")
+    (tmp_path / "model" / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    with pytest.raises(ValueError, match=f"{name} is a pointer of Git LFS, .* Run `git lfs pull`"):
+        locate(str(tmp_path / "model"))
+
+
+def test_stored_positions_may_have_another_length_than_the_configuration(kept, tmp_path, opus):
+    """They are computed. transformers itself refuses them."""
+    shutil.copytree(opus, tmp_path / "model")
+    config = json.loads((opus / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 99}))
+    assert same(str(tmp_path / "model"), opus)
+
+
 def test_options_of_a_converter_are_named_with_the_command_that_has_them(kept, tmp_path):
     shutil.copytree(FIXTURES / "fairseq" / "tieddec", tmp_path / "model")
     saved = torch.load(tmp_path / "model" / "checkpoint_last.pt", weights_only=False)
@@ -219,6 +236,23 @@ def test_a_downloaded_original_is_converted_without_a_network(hub, opus, monkeyp
     cache.clear(Path(folder))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert locate(NAME) == folder and same(folder, opus)
+
+
+def test_weights_that_are_not_downloaded(hub, opus, monkeypatch):
+    """A program that was stopped leaves the small files."""
+    put(hub, NAME, opus)
+    huggingface_hub.snapshot_download(NAME, ignore_patterns=["*.bin"])
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=f"Only parts of {NAME} are downloaded. .* without HF_HUB_OFFLINE"):
+        locate(NAME)
+
+
+def test_a_repository_without_weights(hub, opus):
+    hub_files = {file.name: file.read_bytes() for file in opus.iterdir() if file.suffix != ".bin"}
+    hub.repos[NAME] = {"private": False, "refs": {}, "commits": {}}
+    hub.commit(hub.repos[NAME], "main", hub_files, None)
+    with pytest.raises(ValueError, match=f"{NAME} on the Hub has no weights for PyTorch"):
+        locate(NAME)
 
 
 def test_what_is_not_on_the_hub(hub, tmp_path):
