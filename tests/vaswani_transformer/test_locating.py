@@ -363,8 +363,9 @@ def test_damaged_archives(kept, tmp_path, suffix):
     content = (archive if archive.exists() else archive.with_suffix(".zip")).read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"no archive"):
         archive.write_bytes(damaged)
-        with pytest.raises(ValueError, match="is damaged|No checkpoint in"):
+        with pytest.raises(ValueError, match="is damaged|No checkpoint in") as caught:
             locate(str(archive))
+        assert "\n" not in str(caught.value)
     assert cache.entries() == []
 
 
