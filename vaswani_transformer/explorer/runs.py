@@ -13,6 +13,7 @@ import torch
 from ..inspection.heads import Ablation, Head, ablate_heads, check_heads
 from ..inspection.inspection import Inspection, inspect_translation
 from ..model.forced_vaswani import forced_log_probs
+from ..model.hooks_vaswani import check_text
 from .checkpoints import LoadedCheckpoint
 from .responses import run_response, source_limit, trained_length
 
@@ -187,6 +188,7 @@ def check_request(checkpoint: LoadedCheckpoint, key: Key):
     if not key.text.strip():
         raise Refused("The text is empty. Type a sentence.")
     try:
+        check_text(key.text)
         length = len(checkpoint.tokenizer(key.text)["input_ids"])
     except ValueError as error:
         raise Refused("The text has characters outside this checkpoint's vocabulary. Remove them.") from error

@@ -25,6 +25,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..model.beam_search_vaswani import length_penalty
+from ..model.hooks_vaswani import check_text
 from ..model.modeling_vaswani import scaled_dot_product_attention
 from .heads import STACKS, SUBLAYERS, Head, search, shared_copy, without_heads
 from .search_trace import SearchTrace, TracedSearch
@@ -179,8 +180,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, text: str, model: PreTrainedModel
     """The token ids of a sentence, [1, S], on the model's device.
 
     Raises:
-        ValueError: The text is empty, or too long for learned positions.
+        ValueError: The text is empty, not valid Unicode, or too long for learned positions.
     """
+    check_text(text)
     if not text.strip():
         raise ValueError("The text is empty: give a sentence to translate.")
     ids = tokenizer(text, return_tensors="pt")["input_ids"]

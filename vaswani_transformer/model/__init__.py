@@ -44,6 +44,7 @@ Texts:
     titles_vaswani.py          headings In Title Case
     checks_vaswani.py          signs that a translation is wrong
     numbers_vaswani.py         numbers, times and dates of a text, as its language writes them
+    number_forms_vaswani.py    how a language writes a number, for copies and retries
     glossary_vaswani.py        words that must be translated in a given way
     lemmas_vaswani.py          inflected forms of words, for the glossary
     languages_vaswani.py       texts that are not in the model's source language

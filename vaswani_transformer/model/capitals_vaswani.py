@@ -6,17 +6,40 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
+from .checks_vaswani import FIRST_NAMES
 from .items_vaswani import KEPT_ITEM
+from .lemmas_vaswani import accented_forms
 from .spans_vaswani import Replaced, Span
 
 
 WORD = re.compile(r"[^\W\d_]+")
+LETTER_WORD = re.compile(r"[^\W\d_]\w*")
+START = re.compile(r"[^\w<{%]*([^\W\d_]\w*)")  # the first word, if no number and no item is before it
 MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
 MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
 ROMAN = re.compile("[IVX]{2,}")
 GERMAN_VERB = re.compile("(?:(?<![hk]ei)(?<!schaf)t(?:en?)?|en)$", re.IGNORECASE)
 # Words of one letter; others, as in "plan B", keep their capital.
 LETTERS = {"en": "a", "de": "", "fr": "aàcdjlmnsty"}
+# French capitals often lack their accents. "A" is "à" at the beginning, beside digits, and before an infinitive, an
+# article or a place, but not after a pronoun. The dictionary does not have all frequent words.
+FRENCH_TO = re.compile(
+    r"^A(?= )|(?<=\d )A\b|(?<=\dH )A\b|(?<!\bIL )(?<!\bELLE )(?<!\bON )(?<!\bQUI )\bA"
+    r"(?= (?:\d|L['’]|LA |\w+[EIO]I?RE?\b|DROITE|GAUCHE|C[OÔ]T[EÉ]|PROXIMIT[EÉ]|[NV]OTRE|[NV]OS )\b)"
+)
+MAX_WORD_WITHOUT_ACCENTS = 2  # letters; the dictionary does not have "du"
+FRENCH_WORDS = {"acces": "accès", "apres": "après", "deja": "déjà", "etre": "être", "meme": "même", "tres": "très"}
+# Words that a writer stresses in a sentence, as in "DO NOT reply". Others may be acronyms or keywords of a program.
+STRESSED = {
+    "en": "all always any anything both can cannot can't could did do does doesn't don't each every everything has have"
+    " immediately important is must never no nobody none not nothing now only please should so urgent very will won't",
+    "de": "alle alles beide bitte dringend immer ist jede jeden jeder jedes jetzt kann kein keine keinen keiner muss"
+    " müssen nicht nichts nie niemals niemand nur sehr sofort soll sollen unbedingt wichtig wird",
+    "fr": "absolument aucun aucune doit doivent faut immédiatement important jamais ne pas personne plus rien seulement"
+    " toujours tous tout toute toutes très urgent uniquement",
+}
+STRESSED_WORDS = {language: frozenset(words.split()) for language, words in STRESSED.items()}
+STRESSABLE = re.compile(r"(?<![\w'’-])(?=[^\W\d_]{2})(?:(?![a-zß-öø-ÿ])[^\W\d_])+(?:['’]T)?(?![\w'’-])")
 
 
 def has_capitals(text: str) -> bool:
@@ -37,7 +60,8 @@ def in_sentence_case(
     """Return a text in capitals as it would be written in a sentence, or None if it is not in capitals.
 
     For each word, the spelling wins that the tokenizer knows best: the one with the fewest tokens. Acronyms therefore
-    keep their capitals, and names and German nouns get one. A text of acronyms alone is not in capitals.
+    keep their capitals, and names and German nouns get one. French words get the accents that their capitals lack. A
+    text of acronyms alone is not in capitals.
 
     Args:
         text: A sentence.
@@ -48,7 +72,8 @@ def in_sentence_case(
     if not has_capitals(text):
         return None
     spans = [*fixed, *(match.span() for match in KEPT_ITEM.finditer(text))]
-    words = [match for match in WORD.finditer(text) if is_upper(match[0]) and not overlaps(match.span(), spans)]
+    accented = with_accents(text, tokenizer) if language == "fr" else text
+    words = [match for match in WORD.finditer(accented) if is_upper(match[0]) and not overlaps(match.span(), spans)]
     votes, replacements = 0, []
     for match, forms in zip(words, known_spellings([match[0] for match in words], tokenizer, language), strict=True):
         (tokens, *_, spelling), (capital_tokens, *_) = min(forms), forms[-1]
@@ -60,6 +85,50 @@ def in_sentence_case(
     if votes <= 0:
         return None
     return Replaced(text, with_first_capital(text, replacements))
+
+
+def with_accents(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return a French text in capitals with accents on words that do not exist without them."""
+
+    def accented(match: re.Match) -> str:
+        word = match[0].lower()
+        if not is_upper(match[0]) or word.capitalize() in FIRST_NAMES:
+            return match[0]
+        known = FRENCH_WORDS.get(word)
+        forms = [known] if known else accented_forms(word, "fr") if len(word) > MAX_WORD_WITHOUT_ACCENTS else []
+        # Rare words are no better than the capitals, which may be a name.
+        best = min((len(tokenizer.tokenize(form)), i, form) for i, form in enumerate([*forms, word]))[2]
+        return best.upper()
+
+    return WORD.sub(accented, FRENCH_TO.sub("À", text))
+
+
+def without_stress(text: str, language: str | None, fixed: Iterable[Span] = ()) -> Replaced | None:
+    """Return a sentence with its stressed words, as in "DO NOT reply", in lower case, or None if it has none.
+
+    The model copies or loses such words, and with "NOT" the meaning. Only common words are changed that have no other
+    word in capitals beside them, as keywords of a program may: "NOT NULL".
+    """
+    stressed = STRESSED_WORDS.get(language or "", frozenset())
+    spans = [*fixed, *(match.span() for match in KEPT_ITEM.finditer(text))]
+    replacements = []
+    for words in capital_phrases(text):
+        span = words[0][0], words[-1][1]
+        if {text[slice(*word)].lower().replace("’", "'") for word in words} <= stressed and not overlaps(span, spans):
+            replacements.append((span, text[slice(*span)].lower()))
+    return Replaced(text, with_first_capital(text, replacements)) if replacements else None
+
+
+def capital_phrases(text: str) -> Iterator[list[Span]]:
+    """Yield the spans of words in capitals that stand side by side."""
+    phrase: list[Span] = []
+    for match in STRESSABLE.finditer(text):
+        if phrase and text[phrase[-1][1] : match.start()] != " ":
+            yield phrase
+            phrase = []
+        phrase.append(match.span())
+    if phrase:
+        yield phrase
 
 
 def overlaps(span: Span, spans: Iterable[Span]) -> bool:
@@ -106,9 +175,14 @@ def choose(word: str, spelling: str, before: str, after: str, language: str | No
 
 
 def with_first_capital(text: str, replacements: list[tuple[Span, str]]) -> list[tuple[Span, str]]:
-    """Return the replacements with a capital at the beginning of the sentence."""
+    """Return the replacements with a capital at the beginning of the sentence, unless a number is there."""
     first = WORD.search(text)
-    if replacements and first and replacements[0][0] == first.span():
+    if (
+        replacements
+        and first
+        and replacements[0][0][0] == first.start()
+        and not re.search(r"\d", text[: first.start()])
+    ):
         span, word = replacements[0]
         return [(span, word[:1].upper() + word[1:]), *replacements[1:]]
     return replacements
@@ -127,3 +201,15 @@ def in_capitals(translation: str, source: str) -> Replaced:
             if match[0] not in spared and not overlaps(match.span(), items)
         ),
     )
+
+
+def with_capital_start(translation: str, source: str) -> Replaced:
+    """Return a translation that begins with a capital if its source of several words does.
+
+    A word that the source has, too, such as "iPhone", stays.
+    """
+    first, words = START.match(translation), LETTER_WORD.findall(source)
+    if not (first and START.match(source) and len(words) > 1 and words[0][0].isupper()):
+        return Replaced(translation)
+    begin, letter = first.start(1), first[1][0]
+    return Replaced(translation, [((begin, begin + 1), letter.upper())] if first[1] not in words else ())

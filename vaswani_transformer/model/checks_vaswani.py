@@ -12,9 +12,11 @@ from decimal import Decimal
 from itertools import takewhile
 
 from .items_vaswani import kept_items, outside_kept_items
+from .number_forms_vaswani import usual_forms
 from .numbers_vaswani import (
     LANGUAGES,
     NEUTRAL,
+    RANGE,
     SHORT_SCALES,
     SPACES,
     Language,
@@ -22,7 +24,6 @@ from .numbers_vaswani import (
     can_match,
     compare_numbers,
     read_numbers,
-    usual_forms,
 )
 
 
@@ -32,10 +33,14 @@ UNITS = {
     "kg": "kilo", "g": r"gr(?:\b|am)", "ml": "millil", "cl": "[cz]entil", "l": "lit(?:er|re)", "kW": "kilow",
     "W": "watt", "V": "volt", "Hz": "hertz", "kHz": "kiloh", "MHz": "m[eé]gah", "GHz": "gigah",
     "kB": "ko|kilo", "MB": "mo|m[eé]ga", "GB": "go|giga", "TB": "to|t[eé]ra", "°C": "°|grad|deg", "°F": "°|grad|deg",
-    "%": "per ?cent|pour[- ]?cent|prozent|v\\. ?h\\.",
+    "%": "per ?cent|pour[- ]?cent|prozent|v\\. ?h\\.", "mph": "meile|mil(?:le|es)",
+    "km/h": "kmh|kph|kilom|stundenkilom", "lb": "pfund|livre|pound", "oz": "unze|once|ounce", "ft": "fu[ßs]|pied|f[eo]",
+    "m²": "qm|quadrat|m2|m[eè]tres? carr|sq",
+    "kWh": "kilowatt",
 }  # fmt: skip
 CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|livre|sterling|gbp"}
-UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%])")
+CURRENCY_WORD = re.compile(rf"[{SPACES}](?:de |d['’])?(?:(dollars?)|(euros?))\b", re.IGNORECASE)  # after a number
+UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%/²³])")
 MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words, in languages whose words are not known
 Languages = tuple[str | None, str | None]  # codes of the source's and the translation's language; None if unknown
 TITLES = (
@@ -175,13 +180,21 @@ def missing_measures(source: str, translation: str, languages: Languages = (None
         partners = [other for other in translated_numbers if can_match(number, other)]
         if unit in SHORT_SCALES and any(other.text[-1].isalpha() for other in partners):
             continue  # "1.7m" is "1,7 Millionen"
-        ends = [other.end for other in partners]
+        ends = [end for other in partners for end in (other.end, end_of_range(other, translated_numbers, translated))]
         unit_after = re.compile(rf"[{SPACES}-]*(?:{unit.strip(SPACES + '-')}(?![^\W\d_])|{words})", re.IGNORECASE)
         if ends and not any(unit_after.match(translated, end) for end in ends):
             missing.append(number.text + unit)
-    symbols = currencies(numbers, outside_kept_items(source))
-    missing += [symbol for symbol in symbols if not re.search(CURRENCIES[symbol], translation, re.IGNORECASE)]
+    missing += [
+        text
+        for text, symbol in currencies(numbers, outside_kept_items(source))
+        if not re.search(CURRENCIES[symbol], translation, re.IGNORECASE)
+    ]
     return list(dict.fromkeys(missing))
+
+
+def end_of_range(number: Number, numbers: tuple[Number, ...], text: str) -> int:
+    """Return where the range that begins with a number ends, such as "25 to 30%", or where the number ends."""
+    return next((other.end for other in numbers if RANGE.fullmatch(text, number.end, other.start)), number.end)
 
 
 def measures_of(numbers: tuple[Number, ...], text: str) -> Iterator[tuple[Number, str, str]]:
@@ -191,11 +204,13 @@ def measures_of(numbers: tuple[Number, ...], text: str) -> Iterator[tuple[Number
             yield number, match[0], UNITS[match[1]]
 
 
-def currencies(numbers: tuple[Number, ...], text: str) -> Iterator[str]:
-    """Yield the signs of currencies before or after numbers."""
+def currencies(numbers: tuple[Number, ...], text: str) -> Iterator[tuple[str, str]]:
+    """Yield the currencies before or after numbers, as the text has them, and their signs."""
     for number in numbers:
         around = text[max(0, number.start - 2) : number.start] + text[number.end : number.end + 2]
-        yield from (symbol for symbol in CURRENCIES if symbol in around)
+        yield from ((symbol, symbol) for symbol in CURRENCIES if symbol in around)
+        if number.is_required and (word := CURRENCY_WORD.match(text, number.end)):
+            yield word[word.lastindex or 1], "$€"[(word.lastindex or 1) - 1]
 
 
 def missing_items(source: str, translation: str) -> list[str]:
@@ -247,9 +262,9 @@ def looks_like_name(word: str) -> bool:
 
 
 def beginning(word: str) -> str:
-    """Return the first letters of a word in lower case and without accents: "mun" of "München"."""
+    """Return the first letters of a word in lower case and without accents: "mun" of "München", "kar" of "Carlos"."""
     letters = filter(str.isalpha, unicodedata.normalize("NFKD", word.casefold()))
-    return "".join(letters)[:NAME_LETTERS]
+    return "".join(letters).replace("c", "k").replace("ph", "f")[:NAME_LETTERS]
 
 
 def count_repetitions(text: str) -> int:

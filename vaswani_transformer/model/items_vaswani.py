@@ -16,6 +16,23 @@ EMOJI = r"[\u231A-\u23FF\u2600-\u27BF\u2B05-\u2B55\U0001F000-\U0001FAFF]"
 MODIFIERS = r"\uFE0F\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F"  # as an emoji, skin colours, regional flags
 GAP = r"[ \u00a0\u202f./-]"  # between digits of a telephone number
 
+# Streets with a number, and places with a postal code after them; both are written in the country's own language.
+WORD = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]+"
+GERMAN_STREET = (
+    rf"\b(?:(?:Kleine|Große|Alte|Neue|Obere|Untere|Lange)[ ])?(?:{WORD}-){{0,3}}{WORD}-?"
+    r"(?i:stra(?:ß|ss)e|str\.|gasse|weg|allee|platz|damm|ufer)[ ]\d{1,4}(?:[ ]?[a-h])?\b"
+    rf"(?:,[ ](?:[AD]-)?\d{{4,5}}[ ]{WORD})?"
+)
+ENGLISH_STREET = (
+    rf"\b(?!(?:1[89]|20)\d\d[ ])\d{{1,5}}[A-Z]?[ ](?:{WORD}[ ]){{1,3}}"
+    r"(?:Street|Road|Avenue|Lane|Drive|Crescent|Boulevard|St|Rd|Ave|Blvd)\b"
+    rf"(?:,(?:[ ]{WORD}){{1,2}}[ ][A-Z]{{1,2}}\d[A-Z\d]?[ ]\d[A-Z]{{2}}\b)?"
+)
+FRENCH_STREET = (
+    r"\b\d{1,4}(?:[ ](?:bis|ter))?,?[ ](?:rue|avenue|boulevard|bd|place|impasse|chemin|quai|allée)"
+    rf"(?:[ ](?:de|des|du|la|le|les))*(?:[ ](?:[dlDL]['’])?{WORD}(?:-{WORD})*){{1,3}}(?:,[ ]\d{{5}}[ ]{WORD})?"
+)
+
 # Each pattern takes time in proportion to the text: what a group repeats is separated by marks that it cannot contain.
 PATTERNS = (
     rf"""(?:\b[A-Za-z][A-Za-z\d+.-]{{0,30}}://|\bmailto:|www\.)[^\s<>"'»“”]*{END}""",  # URLs, www.example.org
@@ -48,6 +65,9 @@ PATTERNS = (
     r"(?<![\w.,/-])0\d(?:(?:[ \u00a0\u202f]\d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})\b",  # 0171-555 0199; 01 99 00 47 32
     r"(?:(?<!\w)\(\d{3}\)[ \u00a0]?|(?<![\w.,/-])(?:1-)?\d{3}-)\d{3}-\d{4}\b",  # (555) 010-9999
     r"\b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b",  # 0x80070057, UUIDs
+    GERMAN_STREET,  # Lindenweg 14, 53111 Bonn
+    ENGLISH_STREET,  # 14 Elm Road, Bristol BS6 5AB
+    FRENCH_STREET,  # 21 bis, rue de la République, 69002 Lyon
     r"\b(?=[A-Fa-f]{0,63}\d)(?=\d{0,63}[A-Fa-f])(?:[a-f\d]{7,64}|[A-F\d]{7,64})\b",  # hashes
     r"\bv\d+(?:\.\d+)+\b",  # v2.1
     r"[\U0001F1E6-\U0001F1FF]{2} | [\d\#*]\uFE0F?\u20E3",  # flags, keycaps

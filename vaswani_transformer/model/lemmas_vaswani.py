@@ -49,6 +49,23 @@ def is_known_in_lower_case(word: str, language: str) -> bool | None:
     return None if in_lower_case == with_capital else in_lower_case
 
 
+def accented_forms(word: str, language: str) -> list[str]:
+    """Return the words in lower case that differ from `word` only by accents; none if the dictionary has `word`."""
+    if simplemma is None or word in dictionaries().get_dictionary(language):
+        return []
+    return accented_words(language).get(word, [])
+
+
+@cache
+def accented_words(language: str) -> dict[str, list[str]]:
+    """Return the dictionary's words with accents, by their letters without them."""
+    words: dict[str, list[str]] = {}
+    for word in dictionaries().get_dictionary(language):
+        if (plain := without_accents(word)) != word:
+            words.setdefault(plain, []).append(word)
+    return words
+
+
 @cache
 def dictionaries() -> "DefaultDictionaryFactory":
     return DefaultDictionaryFactory()

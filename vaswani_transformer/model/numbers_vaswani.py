@@ -27,23 +27,32 @@ LITERAL = re.compile(
 MIN_PHONE_DIGITS = 7
 # 3/14/2025, 2025-03-14, 14.3.2025, 14.3. and 3/14.
 DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d)|(?<=/\d\d)|\.)(?![\d/-]|\.\d)")
-DECADE = re.compile(r"['’]?s\b|er\b")
-# What follows a number and gives it another value: "2 millions et demi", "two weeks" (14 days, "quinze jours").
-AND_A_HALF = re.compile(r"[ -](?:and a half|et demie?)\b", re.IGNORECASE)
+DECADE, YEARS_OF = re.compile(r"['’]?s\b|er\b"), re.compile(r"\bannées $", re.IGNORECASE)
+# Identifiers such as "LH2490", but not sums and years such as "EUR500" and "FY2020". Others are often written apart.
+CODE = re.compile(r"(?<![\w.,/&-])(?!(?:EUR|USD|GBP|CHF|US|FY)\d)[A-Z]{2,4}\d{3,6}(?![\w.,-]*\d)")
+# What follows a number and gives it another value: "two weeks" (14 days, "quinze jours").
 PERIODS = {7: "weeks?|wochen?|semaines?", 10: "decades?|jahrzehnten?|décennies?", 12: "dozens?|dutzend|douzaines?"}
 PERIOD = re.compile("[ -](?:" + "|".join(f"({words})" for words in PERIODS.values()) + r")\b", re.IGNORECASE)
 HOURS = re.compile(rf"[{SPACES}-]?(?:hours?|stunden?|heures?)\b", re.IGNORECASE)
+YEARS = re.compile(rf"[{SPACES}-](?:years?|jahren?|ans?|années?)\b", re.IGNORECASE)
 FINAL = re.compile(r"e?s? de finale\b")  # "8es de finale" are the last 16
 SHORT_SCALES = {"k": 1000, "m": 10**6, "mn": 10**6, "md": 10**9}  # after a space they are units, as in "5 m"
 SHORT_SCALE = re.compile(rf"({'|'.join(SHORT_SCALES)})\b|[{SPACES}](mn?|md)(?=[{SPACES}]?[$€£])", re.I)  # $1.7m, 90 M$
 VAGUE = re.compile(
-    r"\b(?:several|few|many|some|mehrere\w?|einige\w?|viele\w?|paar|wenige\w?|plusieurs|quelques) $", re.I
+    r"\b(?:several|few|many|some|couple of|mehrere\w?|einige\w?|viele\w?|paar|wenige\w?|plusieurs|quelques) $", re.I
 )
 WORD_ENDING = re.compile("(?:st|t|d)?(?:e[nrms]?|el|eln)|th|ths|s|fold|fach|[iè]+mes?|aines?", re.IGNORECASE)
 RANGE = re.compile(rf"[{SPACES}]?(?:[-–—/]|\b(?:to|till|until|and|or|bis|und|oder|à|et|ou|jusqu'à)\b)[{SPACES}]?")
 LATE = re.compile(r"abend|nacht|mittag|soir|après-midi|nuit|evening|afternoon|night", re.IGNORECASE)
 NOON = re.compile(r"\b(?:noon|midday|midi\b|mittag)|\b(midnight|minuit|mitternacht)", re.IGNORECASE)
-ROMAN, ROMAN_DIGITS = re.compile(r"\b([IVX]+)(?:e|ème|er|re)\b"), {"I": 1, "V": 5, "X": 10}  # XIXe
+# "At 5.13" is a time, too.
+DOTTED_TIME, AT = (
+    re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"),
+    re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I),
+)
+ROMAN = re.compile(r"\b(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))(?<=[IVX])(e|ème|er|re)?\b(?!['’-]\w)")  # XIXe, Louis XIV
+ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
+ABBREVIATED_YEAR = re.compile("[-–/]")  # 1998/99
 ARTICLES = {"eine", "einer", "une"}  # "une heure" is one o'clock or an hour
 HALF_DAY, DAY = 12 * 60, 24 * 60  # minutes
 OFFSETS = {"half past": 30, "halb": -30, "quarter past": 15, "viertel nach": 15, "quarter to": -15, "viertel vor": -15}
@@ -80,6 +89,8 @@ class Language:
     tens: The words for 20, 30, ..., 90.
     scales: The words for 100, 1,000, a million and so on.
     joint: The pattern between the words of a number.
+    halves: The pattern of a number and a half, "#" is any number, "@" a thousand, a million and so on,
+        and the groups "noun" and "one" are what is counted.
     hints: Beginnings of other words that may translate a number, such as ordinals, after it.
     ambiguous: Words that are certainly numbers only together with others.
     months: The beginnings of the names of the months.
@@ -92,6 +103,7 @@ class Language:
     tens: str = ""
     scales: str = ""
     joint: str = ""
+    halves: str = "(?P<whole>(?!))(?P<scale>)"
     hints: str = ""
     ambiguous: str = ""
     months: str = ""
@@ -110,6 +122,12 @@ class Language:
         return {word.replace("_", " "): int(n) for n, words in hints for word in words.split("|")} | self.words
 
     @cached_property
+    def scale(self) -> str:
+        """The pattern of a thousand, a million and so on."""
+        words = sorted((word for word, value in self.words.items() if value >= 1000), key=len, reverse=True)
+        return "|".join(words) or "(?!)"
+
+    @cached_property
     def word(self) -> str:
         """The pattern of a number word."""
         words = "|".join(map(re.escape, sorted(self.values, key=len, reverse=True)))
@@ -126,14 +144,18 @@ class Language:
 
     @cached_property
     def in_digits(self) -> re.Pattern:
-        scales = "|".join(word for word, value in self.words.items() if value >= 1000) or "(?!)"
-        return re.compile(rf"({DIGITS})(?:[{SPACES}-]?({scales})\b)?", re.IGNORECASE)
+        return re.compile(rf"({DIGITS})(?:[{SPACES}-]?({self.scale})\b)?", re.IGNORECASE)
+
+    @cached_property
+    def and_a_half(self) -> re.Pattern:
+        number = rf"\b(?P<whole>\d+(?![.,]\d)|{self.sequence})"
+        return re.compile(self.halves.replace("#", number).replace("@", rf"(?P<scale>{self.scale})"), re.IGNORECASE)
 
     @cached_property
     def time(self) -> re.Pattern:
         hour = rf"(?:\d{{1,2}}(?!\d)|{self.sequence})"
         return re.compile(
-            rf"""(?<![\w.,:$€£-])
+            rf"""(?<![\w.,:$€£])(?<!\d-)
             (?:(?:(?P<before>half\ past|halb|quarter\ past|quarter\ to|viertel\ nach|viertel\ vor|dreiviertel)
                 |(?!\d+\ to)(?P<apart>{hour})(?:\ min\w+)?\ (?P<side>past|to|nach|vor))\ )?
             (?P<hour>{hour})(?:[:.h](?P<minute>\d\d)(?!\d|[.,]\d))?
@@ -201,8 +223,10 @@ LANGUAGES = {
         small="zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
         " seventeen eighteen nineteen",
         tens="twenty thirty forty fifty sixty seventy eighty ninety",
-        scales="hundred thousand million billion|bn trillion",
+        scales="hundred thousand million billion|bn|thousand_million trillion",
         joint="[- ](?:and )?",
+        halves="(?:#(?: ?½|[- ]and[- ](?:a[- ])?half\\b(?! an?\\b)|(?P<noun> [a-z]+) and a half\\b)"
+        "|\\ban?(?P<one> [a-z]+) and a half\\b)(?:[ -]@\\b)?",
         hints="1=first|single|once 2=second|twice|both|neither|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
         " 4=quarter|quadr 5=fifth 8=eighth 9=ninth 10=decade 12=twelfth|dozen 14=fortnight 20=twentie 30=thirtie"
         " 40=fortie 50=fiftie 60=sixtie 70=seventie 80=eightie 90=ninetie 100=centur|centen",
@@ -217,8 +241,9 @@ LANGUAGES = {
         tens="zwanzig dreißig|dreissig vierzig fünfzig sechzig siebzig achtzig neunzig",
         scales="hundert tausend million|millionen|mio milliarde|milliarden|mrd billion|billionen",
         joint="(?:und|[ -])?",
-        hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt 7=siebt 10=jahrzehnt 12=dutzend"
-        " 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
+        halves="(?:#(?: ?½|einhalb)|\\banderthalb)(?:\\w{0,3} @\\b)?",
+        hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt|quartal 6=halbjahr 7=siebt 10=jahrzehnt"
+        " 12=dutzend 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
         ambiguous="Acht millionen milliarden billionen",
         months="jan|jän feb mär apr mai jun jul aug sep okt nov dez",
     ),
@@ -232,9 +257,10 @@ LANGUAGES = {
         " quatre-vingts|quatre-vingt|quatre_vingts|quatre_vingt|huitante nonante",
         scales="cent|cents mille|milles million|millions milliard|milliards billion|billions",
         joint="[- ](?:et[- ])?",
-        hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 9=neuvième"
-        " 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz 16=seiz|huitième_de_finale|huitièmes_de_finale"
-        " 30=trent 40=quarant 50=cinquant 60=soixant"
+        halves="#(?: ?½|(?: @|(?P<noun>(?! heure) [^\\W\\d_]+))? et demie?\\b(?!-))",
+        hints="1=premi 2=second|doubl|couple|paire|jum|bi 3=tiers|tripl|tri 4=quatr|quart 5=cinquième 6=semestr"
+        " 9=neuvième 10=décenni 11=onz 12=douz 13=treiz 14=quatorz 15=quinz "
+        " 16=seiz|huitième_de_finale|huitièmes_de_finale 30=trent 40=quarant 50=cinquant 60=soixant"
         " 100=siècle 1000=milli",
         ambiguous="neuf cents millions milliards billions",
         months="janv fév|fev mars avr mai juin juil août|aout sept oct nov déc|dec",
@@ -247,7 +273,8 @@ NEUTRAL = Language()
 def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
     """Return the numbers of a text in their order."""
     whole, numbers = text, list[Number]()
-    for read in (read_literals, read_dates, read_times, read_digits, read_words, read_hints):
+    readers = (read_literals, read_dates, read_times, read_halves, read_roman, read_digits, read_words, read_hints)
+    for read in readers:
         for number in read(text, language):
             numbers.append(number)
             # The same characters are not read again.
@@ -261,15 +288,19 @@ def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
             hours = {int(value) for value in number.values if isinstance(value, Decimal) and value <= 24}
             times = {("time", (60 * hour + half) % DAY) for hour in hours for half in (0, HALF_DAY)}
             numbers[i] = number._replace(values=number.values | times)
-        elif (scale := scale_of(following, language)) > max(1, scale_of(number, language)):  # "12 to 16 thousand"
+        elif (scale := scale_of(following.text, language)) > scale_of(number.text, language):  # "12 to 16 thousand"
             scaled = {scale * value for value in number.values if isinstance(value, Decimal)}
             numbers[i] = number._replace(values=number.values | scaled)
+        elif re.fullmatch(r"1\d{3}|20\d\d", number.text) and re.fullmatch(r"\d\d", following.text):
+            if ABBREVIATED_YEAR.fullmatch(text, number.end, following.start):
+                year = Decimal(number.text[:2] + following.text)
+                numbers[i + 1] = following._replace(values=following.values | {year})
     return tuple(numbers)
 
 
-def scale_of(number: Number, language: Language) -> int:
-    """Return 1,000, a million or the like if the number ends with such a word, else 1."""
-    value = language.words.get(re.split(rf"[{SPACES}-]", number.text)[-1].lower(), 1)
+def scale_of(number: str, language: Language) -> int:
+    """Return 1,000, a million or the like if a number ends with such a word, else 1."""
+    value = language.words.get(re.split(rf"[{SPACES}-]", number)[-1].lower(), 1)
     return value if value >= 1000 else 1
 
 
@@ -277,12 +308,13 @@ def converted(number: Number, text: str, language: Language) -> set[Value]:
     """Return more values of a number, by what follows it in the text: two weeks are 14 days, 1.5 hours 90 minutes."""
     values = {value for value in number.values if isinstance(value, Decimal)}
     more: set[Value] = set()
-    if AND_A_HALF.match(text, number.end):
-        more |= {value + Decimal(scale_of(number, language)) / 2 for value in values}
+    # The unit may be inside, as in "a year and a half".
+    if YEARS.match(text, number.end) or YEARS.search(number.text):  # 1.5 years are 18 months
+        more |= {12 * value for value in values if value % 1}
     if period := PERIOD.match(text, number.end):
         more |= {value * [*PERIODS][(period.lastindex or 1) - 1] for value in values}
         more |= {Decimal(15)} if Decimal(14) in more else set()  # "quinze jours"
-    if HOURS.match(text, number.end):
+    if HOURS.match(text, number.end) or HOURS.search(number.text):
         more |= {("time", int(60 * value)) for value in values if value % 1}
     if FINAL.match(text, number.end):
         more |= {2 * value for value in values}
@@ -296,7 +328,9 @@ def has_time(number: Number) -> bool:
 
 
 def read_literals(text: str, language: Language) -> Iterator[Number]:
-    """Yield lists in brackets, and telephone numbers, whose digits may be grouped in another way."""
+    """Yield lists in brackets, identifiers, and telephone numbers, whose digits may be grouped in another way."""
+    for match in CODE.finditer(text):
+        yield Number(match[0], match.start(), frozenset({match[0]}))
     for match in LITERAL.finditer(text):
         digits = re.sub(r"\D", "", match[0])
         if match[0][0] == "[":
@@ -358,14 +392,40 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
         )
 
 
+def read_halves(text: str, language: Language) -> Iterator[Number]:
+    """Yield numbers and a half, in digits or in words, with "million" and the like after them."""
+    for match in language.and_a_half.finditer(text):
+        whole, start, value = match["whole"] or "", match.start(), 1
+        if whole.isdecimal():
+            value = int(whole)
+        elif whole:  # of several numbers the last: "einem viereinhalb Meter langen"
+            *_, (begin, _, value, _) = language.split_words(whole)
+            start += begin
+        scale = language.words[match["scale"].lower()] if match["scale"] else 1
+        half = Decimal(scale_of(whole, language)) / 2  # "un million et demi"
+        yield Number(text[start : match.end()], start, frozenset({(value + half) * scale}))
+
+
+def read_roman(text: str, language: Language) -> Iterator[Number]:
+    """Yield Roman numerals: ordinals ("XIXe") and those of at least two digits, which are required ("Louis XIV")."""
+    for match in ROMAN.finditer(text):
+        digits = [ROMAN_DIGITS[letter] for letter in match[1]]
+        signs = (1 if digit >= following else -1 for digit, following in zip(digits, [*digits[1:], 0], strict=True))
+        value = sum(digit * sign for digit, sign in zip(digits, signs, strict=True))
+        if match[2] or len(digits) > 1:
+            yield Number(match[0], match.start(), frozenset({Decimal(value)}), is_required=not match[2])
+
+
 def read_digits(text: str, language: Language) -> Iterator[Number]:
     """Yield numbers in digits, with "million" and the like after them."""
     for match in language.in_digits.finditer(text):
         digits, scale = match.groups()
         readings = read_marks(digits, language) or read_marks(digits, NEUTRAL)
         values: set[Value] = {number * language.words[scale.lower()] if scale else number for number in readings}
-        if DECADE.match(text, match.end()):
+        if DECADE.match(text, match.end()) or YEARS_OF.search(text, 0, match.start()):
             values |= {number % 100 if number > 100 else 1900 + number for number in readings}
+        if (time := DOTTED_TIME.fullmatch(digits)) and AT.search(text, 0, match.start()):
+            values.add(("time", 60 * int(time[1]) + int(time[2])))
         parts = []
         if not read_marks(digits, language):  # a version, or numbers without spaces between them
             values.add(digits)
@@ -402,14 +462,9 @@ def read_words(text: str, language: Language) -> Iterator[Number]:
 
 
 def read_hints(text: str, language: Language) -> Iterator[Number]:
-    """Yield names of months, Roman ordinals, noon and midnight, which may translate numbers."""
+    """Yield names of months, noon and midnight, which may translate numbers."""
     for match in language.month.finditer(text):
         yield Number(match[0], match.start(), frozenset({("month", match.lastindex or 0)}), is_required=False)
-    for match in ROMAN.finditer(text):
-        digits = [ROMAN_DIGITS[letter] for letter in match[1]]
-        signs = (1 if digit >= following else -1 for digit, following in zip(digits, [*digits[1:], 0], strict=True))
-        value = sum(digit * sign for digit, sign in zip(digits, signs, strict=True))
-        yield Number(match[0], match.start(), frozenset({Decimal(value)}), is_required=False)
     for match in NOON.finditer(text):
         values = frozenset({("time", 0 if match[1] else HALF_DAY), Decimal(12)})
         yield Number(match[0], match.start(), values, is_required=False)
@@ -447,30 +502,3 @@ def split_parts(numbers: Sequence[Number]) -> Iterator[Number]:
     """Yield the parts of each number that has some, and other numbers unchanged."""
     for number in numbers:
         yield from (number._replace(values=part) for part in number.parts or (number.values,))
-
-
-def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
-    """Return how a language writes a number: digits in digits, words in both ways; nothing if it may mean several."""
-    times = [value[1] for value in number.values if isinstance(value, tuple)]
-    if times:
-        return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
-    values = [value for value in number.values if isinstance(value, Decimal)]
-    if len(number.values) != 1 or not values or language is NEUTRAL:
-        return (number.text,)
-    value = int(values[0]) if values[0] == int(values[0]) else values[0]
-    whole, _, fraction = f"{value:,f}".partition(".") if isinstance(value, Decimal) else (f"{value:,}", "", "")
-    decimals = language.decimal + fraction if fraction else ""
-    words = [] if number.text[0].isdigit() else [word for word, n in language.words.items() if n == value]
-    in_digits = (whole.replace(",", mark) + decimals for mark in (language.thousands, " ", ""))
-    return tuple(dict.fromkeys((*words[:1], *in_digits)))
-
-
-def format_time(moment: int, language: Language) -> str:
-    """Return a time of day in digits, such as "21:30 Uhr"."""
-    hour, minute = divmod(moment, 60)
-    if language is LANGUAGES["de"]:
-        return f"{hour}:{minute:02} Uhr" if minute else f"{hour} Uhr"
-    if language is LANGUAGES["fr"]:
-        return f"{hour} h {minute:02}" if minute else f"{hour} h"
-    digits = f"{(hour - 1) % 12 + 1}:{minute:02}" if minute else f"{(hour - 1) % 12 + 1}"
-    return f"{digits} {'p' if hour >= 12 else 'a'}.m."

@@ -14,12 +14,21 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case
-from .checks_vaswani import Languages, find_problems, missing_items, required_forms
+from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case, overlaps, with_capital_start, without_stress
+from .checks_vaswani import (
+    Languages,
+    differing_numbers,
+    find_problems,
+    missing_items,
+    missing_names,
+    number_languages,
+    required_forms,
+)
 from .confidence_vaswani import least_certain_word, low_confidence_warnings, mean_confidence
 from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept, form_spans, spellings
 from .items_vaswani import KEPT_ITEM
 from .languages_vaswani import language_warnings
+from .number_forms_vaswani import copied_numbers, digits_for_words
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
 from .spans_vaswani import Replaced, Span, replace_in, shortened, words
 from .titles_vaswani import is_title, names_in, title_in_sentence_case
@@ -198,7 +207,7 @@ class LongTexts:
         ]
         if progress is not None:
             progress = scaled_progress(progress, len(texts), len(sentences))
-        results = self.translate_sentences(sentences, progress, **generate_kwargs)
+        results = self.search(sentences, progress, **generate_kwargs)
         problems = self.improve(sentences, results, generate_kwargs)
         doubts = self.term_warnings(sentences, results), self.confidence_warnings(results)
         warnings = [sum(lists, []) for lists in zip(problems, *doubts, strict=True)]
@@ -207,6 +216,7 @@ class LongTexts:
         for text, case, translations in zip(originals, recased, results, strict=True):
             for translation in translations:
                 remove_broken(text, translation)
+                replace_in(translation, with_capital_start(translation["translation_text"], text))
                 if case is not None:
                     restore_capitals(case, translation)
 
@@ -219,6 +229,18 @@ class LongTexts:
                 translations[0]["warnings"] = all_warnings
             translated.append(translations)
         return translated
+
+    def search(
+        self, sentences: list[Sentence], progress: Progress | None = None, **generate_kwargs: Any
+    ) -> list[list[Translation]]:
+        """Return the translations of each sentence, best first, with copied numbers as the target language has them."""
+        results = self.translate_sentences(sentences, progress, **generate_kwargs)
+        for sentence, translations in zip(sentences, results, strict=True):
+            for translation in translations:
+                text = translation["translation_text"]
+                numbers = copied_numbers(sentence.model_input, text, self.settings.languages)
+                replace_in(translation, Replaced(text, numbers))
+        return results
 
     def layout(self, text: str) -> Layout:
         """Cut a text into sentences and the parts that stay unchanged, and split sentences that are too long."""
@@ -264,14 +286,14 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return each sentence that is in capitals or in Title Case in the case that the model knows, else None."""
+        """Return each sentence in capitals, in Title Case or with stressed words in the usual case, others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
         recased: list[Replaced | None] = []
         for text in sentences:
             # Looking for terms takes longer than these tests, which most sentences fail.
-            if not (has_capitals(text) or is_title(text, language)):
+            if not (has_capitals(text) or is_title(text, language) or without_stress(text, language)):
                 recased.append(None)
                 continue
             terms = self.settings.glossary.uses(text, language) if self.settings.glossary else []
@@ -279,6 +301,7 @@ class LongTexts:
             recased.append(
                 in_sentence_case(text, self.tokenizer, language, spans)
                 or title_in_sentence_case(text, self.tokenizer, language, spans, names)
+                or without_stress(text, language, spans)
             )
         return recased
 
@@ -345,7 +368,7 @@ class LongTexts:
             for sentence, x in pairs
         ]
         several = {"num_beams": RETRY_BEAMS, "num_return_sequences": RETRY_BEAMS}
-        return self.translate_sentences(replaced, **{**generate_kwargs, **several})
+        return self.search(replaced, **{**generate_kwargs, **several})
 
     def by_clauses(
         self, sentences: list[Sentence], translations: list[Translation], generate_kwargs: dict[str, Any]
@@ -363,7 +386,7 @@ class LongTexts:
     def translate_layouts(self, layouts: list[list[Part]], generate_kwargs: dict[str, Any]) -> list[list[Translation]]:
         """Return the translation of each layout, or none of a single part, which the model has translated before."""
         layouts = [layout if len(layout) > 1 else [] for layout in layouts]
-        results = self.translate_sentences(self.sentences_of(layouts), **generate_kwargs)
+        results = self.search(self.sentences_of(layouts), **generate_kwargs)
         by_text = zip(layouts, by_layout(layouts, results), strict=True)
         return [
             reassemble(layout, layout_results, self.entries) if layout else [] for layout, layout_results in by_text
@@ -403,18 +426,33 @@ def add_terms(sentences: Sequence[Sentence], results: Sequence[list[Translation]
 
 
 def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, languages: Languages) -> Sentence:
-    """Replace each item that the translation does not have by a letter, which the model copies.
+    """Replace items and names that the translation does not have by letters, and times and halves by digits.
 
-    The next translation must contain these letters, and the numbers and words of `required_forms`.
+    The model copies both. The next translation must contain these letters, and the numbers and words of
+    `required_forms`.
     """
     missing = missing_items(sentence.text, translation)
     words_of_input = set(re.findall(r"\w+", sentence.model_input))
     letters = (letter for letter in STAND_INS if letter not in words_of_input)
     places = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in missing]
+    names = missing_names(sentence.text, translation, languages[0])
+    if names:
+        spans = [place.span() for place in places]
+        found = re.finditer(rf"\b(?:{'|'.join(map(re.escape, names))})\b", sentence.text)
+        places = sorted(
+            places + [name for name in found if not overlaps(name.span(), spans)], key=lambda place: place.start()
+        )
     stand_ins = dict(zip(letters, places, strict=False))
     terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
     items = [(place.span(), letter) for letter, place in stand_ins.items()]
-    required = [*required_forms(sentence.model_input, translation, languages), *((letter,) for letter in stand_ins)]
+    lost_numbers, _ = differing_numbers(sentence.model_input, translation, languages)
+    digits = digits_for_words(lost_numbers, sentence.text, *number_languages(languages))
+    items += without_overlaps([*digits], items + terms)
+    copied = {place[0] for place in stand_ins.values()}
+    required = [
+        forms for forms in required_forms(sentence.model_input, translation, languages) if forms[0] not in copied
+    ]
+    required += [(letter,) for letter in stand_ins]
     return Sentence(
         sentence.text,
         Replaced(sentence.text, sorted(items + without_overlaps(terms, items))),

@@ -256,6 +256,11 @@ def test_an_empty_text_is_refused(tiny, text):
         inspect_translation(*tiny, text)
 
 
+def test_a_lone_surrogate_is_refused(tiny):
+    with pytest.raises(ValueError, match=r"Invalid Unicode \(a lone surrogate\) at position 1"):
+        inspect_translation(*tiny, "a\ud800")
+
+
 def test_a_search_that_takes_too_long_is_an_error(tiny):
     with pytest.raises(TimeoutError, match="longer than 1e-06 seconds"):
         inspect_translation(*tiny, SENTENCE, max_time=1e-6)

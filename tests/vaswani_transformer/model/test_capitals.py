@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vaswani_transformer import TranslationPipeline, checkpoint_path, load
-from vaswani_transformer.model.capitals_vaswani import in_capitals, in_sentence_case
+from vaswani_transformer.model import lemmas_vaswani
+from vaswani_transformer.model.capitals_vaswani import (
+    in_capitals,
+    in_sentence_case,
+    with_capital_start,
+    without_stress,
+)
 
 
 @cache
@@ -43,6 +49,12 @@ def translate():
         ("de", "DIE STRAßE WAR GROß", "Die Straße war groß"),
         ("de", "ICH HABE SIE GESEHEN", "Ich habe Sie gesehen"),
         ("fr", "L'ÉTÉ DERNIER, OÙ ÉTAIT-IL À CINQ HEURES ?", "L'été dernier, où était-il à cinq heures ?"),
+        ("fr", "ETAT DES LIEUX", "État des lieux"),
+        ("fr", "ACCES INTERDIT DU 15 AOUT AU 2 SEPTEMBRE", "Accès interdit du 15 août au 2 septembre"),
+        ("fr", "OUVERT DE 9H A 17H, ENTREE A DROITE", "Ouvert de 9H à 17H, entrée à droite"),
+        ("fr", "A LOUER : 45 m², IL A LA CLÉ", "À louer : 45 m², il a la clé"),
+        ("fr", "PETER EST DEBOUT, OUI OU NON", "Peter est debout, oui ou non"),
+        ("en", "20% OFF ALL SHOES", "20% off all shoes"),
     ],
 )  # fmt: skip
 def test_words_in_capitals_get_the_case_of_the_vocabulary(language, text, wanted):
@@ -56,6 +68,29 @@ def test_words_in_capitals_get_the_case_of_the_vocabulary(language, text, wanted
 )  # fmt: skip
 def test_other_texts_stay(text):
     assert sentence_case(text) is None
+
+
+@pytest.mark.parametrize(
+    "language, text, wanted",
+    [
+        ("en", "Please DO NOT reply to this e-mail.", "Please do not reply to this e-mail."),
+        ("en", "NEVER touch it, you CAN’T!", "Never touch it, you can’t!"),
+        ("de", "Bitte antworten Sie NICHT auf diese E-Mail.", "Bitte antworten Sie nicht auf diese E-Mail."),
+        ("fr", "Merci de NE PAS répondre, JAMAIS.", "Merci de ne pas répondre, jamais."),
+    ],
+)
+def test_stressed_words_get_the_case_of_a_sentence(language, text, wanted):
+    assert without_stress(text, language).text == wanted
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", None])
+def test_acronyms_and_keywords_are_not_stressed(language):
+    text = "The NOT NULL column of the WHO in the US, IF NOT EXISTS, ALL_DAY, DO-NOT and NOT-A-NUMBER {NOT} `ALL`"
+    assert without_stress(text, language) is None
+
+
+def test_stressed_terms_of_a_glossary_stay():
+    assert without_stress("You must NOT use ALL.", "en", [(17, 20)]).text == "You must not use ALL."
 
 
 def test_terms_of_a_glossary_stay():
@@ -74,6 +109,23 @@ def test_terms_of_a_glossary_stay():
 )  # fmt: skip
 def test_the_translation_gets_capitals_and_items_stay(source, translation, wanted):
     assert in_capitals(translation, source).text == wanted
+
+
+@pytest.mark.parametrize(
+    "source, translation, wanted",
+    [
+        ("König Karl kam.", "king Karl came.", "King Karl came."),
+        ("« Écoute ! » dit-il.", "« listen! » he said.", "« Listen! » he said."),
+        ("The iPhone is new.", "iPhone ist neu.", "iPhone ist neu."),
+        ("Hund", "dog", "dog"),
+        ("the dog", "der Hund", "der Hund"),
+        ("In 2010 it was.", "2010 war es.", "2010 war es."),
+        ("Zwölf Uhr", "12 o'clock", "12 o'clock"),
+        ("", "", ""),
+    ],
+)
+def test_a_translation_begins_with_a_capital_if_its_source_does(source, translation, wanted):
+    assert with_capital_start(translation, source).text == wanted
 
 
 PIECES = [
@@ -107,6 +159,11 @@ def test_only_the_case_of_a_text_changes(text):
         assert recased.text.upper() == recased.original.upper() == text.upper()
         assert all(text[slice(*old)].upper() == recased.text[slice(*new)].upper() for old, new in recased.places)
     assert in_capitals(text, "").text.upper() == text.upper()
+
+
+def test_without_a_dictionary_unknown_words_keep_their_letters(monkeypatch):
+    monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
+    assert sentence_case("ETAT DES LIEUX", "fr") == "Etat des lieux"
 
 
 # The pipeline --------------------------------------------------------------------------------------------------------
@@ -147,6 +204,12 @@ def test_a_glossary_works_in_capitals(translate):
     [record] = translate("THE DOG OF NASA HAS AN iPhone IN THE HOUSE.", glossary=glossary)
     assert all(word in record["translation_text"] for word in ("DACKEL", "NASA", "iPhone"))
     assert "warnings" not in record
+
+
+def test_a_stressed_negation_is_translated(translate):
+    stressed, plain = (translate(f"Please {words} reply to this e-mail.") for words in ("DO NOT", "do not"))
+    assert stressed == plain
+    assert "nicht" in stressed[0]["translation_text"]
 
 
 def test_the_models_own_output_keeps_the_text_as_it_is(translate, monkeypatch):

@@ -31,6 +31,9 @@ def test_items_to_keep():
         ["snake_case", "getUserName", "run()", "user.getName()", "ERR_CONN_42", "NullPointerException", "v2.3.1"],
         ["a1b2c3d", "d41d8cd98f00b204e9800998ecf8427e", "123e4567-e89b-12d3-a456-426614174000"],
         ["+49 171 555-0199", "0171-555 0199", "(030) 5550199", "+33 1 99 00 47 32", "01 99 00 47 32", "(555) 010-9999"],
+        ["Goethestraße 21b, 10623 Berlin", "Lindenweg 14", "Kleine Rosenstr. 3", "Karl-Marx-Allee 1, 10178 Berlin"],
+        ["221B Baker Street, London NW1 6XE", "14 Elm Road", "10 Downing Street", "5 Martin Luther King Ave"],
+        ["21 bis, rue de la République, 69002 Lyon", "14, rue des Lilas", "3 avenue de l'Opéra", "12 place Bellecour"],
         ["+49 (0)171 5550199", "+491715550199", "0171/5550199", "555-010-9999"],
         [
             "❤️",
@@ -61,6 +64,8 @@ def test_items_in_a_sentence(items):
         "01.02.2024 05/06/2024 2024-03-14 1.234.567 1,234.50 $1,250.50 10.30 Uhr 9:30 a.m. km/h 5-10 1990-2000",
         "i.e. u.a. o.ä. usw. bzw. vs. a.m./p.m. Mr./Mrs. er/sie Hin- und Rückfahrt G20-Gipfel A380 COVID-19 F-16",
         "007 1 000 000 0,5 00:30 08:30-10:00 decade facade 1980s 20er Straße.Dann Nr.5 St.Pauli ca.5 Art.3 no.One",
+        "Wall Street 5th Avenue rue de la Paix 20 Road signs Der Weg 5 war lang Auf dem Weg 5 Kilometer Bahnhofstraße",
+        "12 places libres, 3 quais, 2 chemins En 2010 Fleet Street Hauptplatz 1989er 5 rues de Paris",
         "word(s) Mitarbeiter(innen) O'Neill DiCaprio 2 + 3 = 5 +5 °C +12 -3 24/7 1.FC Jean-Luc the end.so be it",
     ],
 )

@@ -7,7 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vaswani_transformer.model.checks_vaswani import differing_numbers, find_problems
-from vaswani_transformer.model.numbers_vaswani import LANGUAGES, NEUTRAL, format_time, read_numbers
+from vaswani_transformer.model.number_forms_vaswani import copied_numbers, format_time
+from vaswani_transformer.model.numbers_vaswani import LANGUAGES, NEUTRAL, read_numbers
+from vaswani_transformer.model.spans_vaswani import Replaced
 
 
 MARKS = {"en": [".,"], "de": [",.", ", ", ",'"], "fr": [", ", ",\u00a0", ",\u202f"]}  # for decimals and for thousands
@@ -113,3 +115,49 @@ def test_words_that_need_no_number(language, text):
 def test_times(language, text, times):
     number = read_numbers(text, LANGUAGES[language])[0]
     assert {value[1] for value in number.values if isinstance(value, tuple)} == times
+
+
+@pytest.mark.parametrize(
+    "languages, text, wanted",
+    [
+        ("en de", "It costs $1,250.50 or 12,500 yen", "It costs $1.250,50 or 12.500 yen"),
+        ("en fr", "€349.50, 2.4 billion, 4.5 m, 19.5%", "€349,50, 2,4 billion, 4,5 m, 19,5%"),
+        ("en fr", "12,500 people", "12\u00a0500 people"),
+        ("de en", "1.249,99 €, 9,58 Sekunden, 12.500", "1,249.99 €, 9.58 Sekunden, 12,500"),
+        ("fr en", "1 249,99 €, 1 850 €, 4,5 m", "1,249.99 €, 1,850 €, 4.5 m"),
+        ("fr de", "1 249,99 €, 4,5 m", "1.249,99 €, 4,5 m"),
+        ("en de", "9AM-5:30PM, 8 a.m.", "9 Uhr-17:30 Uhr, 8 Uhr"),
+        ("en fr", "at 9:47 p.m.", "at 21 h 47"),
+        ("fr en", "à 21h47 ou 18 h 30", "à 9:47 p.m. ou 6:30 p.m."),
+    ],
+)  # fmt: skip
+def test_copied_numbers_get_the_form_of_the_other_language(languages, text, wanted):
+    assert Replaced(text, copied_numbers(text, text, tuple(languages.split()))).text == wanted
+
+
+@pytest.mark.parametrize(
+    "languages, text",
+    [
+        ("en de", "Version 3.11 or 3.11.2, section 4.2, 10.0.0.1, 05/31/2025, 2025-02-28, 3-1, 17, 9:30, [15,21]"),
+        ("de en", "Version 3.11.2, Abschnitt 4.2, 28.02.2025, am 1.3., 3:1, 80er"),
+        ("fr en", "code 839 201, version 4.2, 01 99 00 47 32, 8 h, 31/05/2025"),
+        ("en en", "It costs $1,250.50."),
+        ("en es", "It costs $1,250.50."),
+    ],
+)
+def test_other_copied_numbers_stay(languages, text):
+    assert list(copied_numbers(text, text, tuple(languages.split()))) == []
+
+
+@given(AMOUNTS, st.sampled_from(WRITTEN), st.sampled_from(list(LANGUAGES)))
+def test_the_form_of_the_other_language_has_the_same_value(value, writing, other):
+    language, *marks = writing
+    text = f"{write(value, *marks)} €"
+    copied = Replaced(text, copied_numbers(text, text, (language, other))).text
+    assert values(copied, other) == [{value}] or (language == other and copied == text)
+
+
+def test_only_the_digits_need_to_be_copied():
+    """The words and units around them are translated."""
+    texts = "It lost 2.4 billion dollars.", "Sie hat 2.4 Milliarden Dollar verloren."
+    assert Replaced(texts[1], copied_numbers(*texts, ("en", "de"))).text == "Sie hat 2,4 Milliarden Dollar verloren."

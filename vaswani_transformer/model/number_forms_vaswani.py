@@ -1,0 +1,135 @@
+"""How a language writes numbers and times, for numbers that a translation must have or has copied from the source."""
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from .items_vaswani import outside_kept_items
+from .numbers_vaswani import LANGUAGES, NEUTRAL, ROMAN, SPACES, Language, Number, read_marks, read_numbers
+from .spans_vaswani import Span
+
+
+# What shows that digits with marks are an amount, not a version or a section: "$4.2", "4.2%", "4.2 m", "4.2 million".
+SIGN_BEFORE = re.compile(rf"[$€£][{SPACES}]?$")
+UNIT_AFTER = re.compile(
+    rf"[{SPACES}-]?(?:[$€£%°²³]|(?:[kmcdµ]?[mgl]|km/h|[kMG]?(?:W|Hz|B)|kWh|V|mph|lb|oz|ft)\b)"
+    rf"|[{SPACES}](?:de |d['’])?(?:euros?|dollars?|hours?|minutes?|seconds?|stunden?|minuten?|sekunden?|heures?"
+    r"|secondes?|percent|prozent|pour cent|times|mal|fois)\b",
+    re.IGNORECASE,
+)
+GROUPS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+MILLIONS = {"en": "million", "de": "Millionen", "fr": "millions"}
+THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
+HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
+FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
+
+
+def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
+    """Return how a language writes a number: digits in digits, words in both ways; nothing if it may mean several."""
+    times = [value[1] for value in number.values if isinstance(value, tuple)]
+    if times:
+        return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
+    values = [value for value in number.values if isinstance(value, Decimal)]
+    if half := [value for value in values if value % 1 and not number.text[0].isdigit()]:
+        values = half  # two and a half years are also 30 months
+    elif len(number.values) != 1 or not values or language is NEUTRAL or ROMAN.fullmatch(number.text):
+        return (number.text,)
+    value = int(values[0]) if values[0] == int(values[0]) else values[0]
+    whole, _, fraction = f"{value:,f}".partition(".") if isinstance(value, Decimal) else (f"{value:,}", "", "")
+    decimals = language.decimal + fraction if fraction else ""
+    words = [] if number.text[0].isdigit() else [word for word, n in language.words.items() if n == value]
+    if number.text[-1].isalpha() and value >= 10**6 and value % 10**5 == 0:
+        words.append(f"{value / 10**6:g} {MILLIONS[code_of(language)]}".replace(".", language.decimal))
+    in_digits = (whole.replace(",", mark) + decimals for mark in (language.thousands, " ", ""))
+    return tuple(dict.fromkeys((*words[:1], *in_digits)))
+
+
+def code_of(language: Language) -> str:
+    return next(code for code, known in LANGUAGES.items() if known is language)
+
+
+def format_time(moment: int, language: Language) -> str:
+    """Return a time of day in digits, such as "21:30 Uhr"."""
+    hour, minute = divmod(moment, 60)
+    if language is LANGUAGES["de"]:
+        return f"{hour}:{minute:02} Uhr" if minute else f"{hour} Uhr"
+    if language is LANGUAGES["fr"]:
+        return f"{hour} h {minute:02}" if minute else f"{hour} h"
+    digits = f"{(hour - 1) % 12 + 1}:{minute:02}" if minute else f"{(hour - 1) % 12 + 1}"
+    return f"{digits} {'p' if hour >= 12 else 'a'}.m."
+
+
+def copied_numbers(
+    source: str, translation: str, languages: tuple[str | None, str | None]
+) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of numbers and times that the translation copied from the source, and how its language has them.
+
+    "$1,250.50" becomes "$1.250,50" in German, "9 AM" becomes "9 Uhr". Versions, sections and dates stay.
+
+    Args:
+        source: What the model got.
+        translation: What it returned.
+        languages: The codes of both texts' languages; others than English, German and French have no numbers to change.
+    """
+    if languages[0] == languages[1] or not {*languages} <= {*LANGUAGES}:
+        return
+    source_language, target_language = (LANGUAGES[code] for code in languages)
+    text = outside_kept_items(source)
+    forms = {}
+    for number in read_numbers(text, source_language):
+        if time := time_form(number, target_language):
+            forms[number.text] = time
+        elif amount := amount_form(number, text, languages):
+            forms.update([amount])
+    forms = {old: new for old, new in forms.items() if old != new}
+    if forms:
+        copied = re.compile(
+            rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"
+        )
+        yield from ((match.span(), forms[match[0]]) for match in copied.finditer(translation))
+
+
+def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[str, str] | None:
+    """Return the digits of an amount, and how the second language writes them; None for anything else."""
+    source_language, target_language = (LANGUAGES[code] for code in languages)
+    match = source_language.in_digits.match(number.text)
+    digits = match[1] if match else ""
+    if not re.search(r"\D", digits) or len(read_marks(digits, source_language)) != 1:
+        return None
+    is_amount = SIGN_BEFORE.search(text, 0, number.start) or UNIT_AFTER.match(text, number.start + len(digits))
+    if not (is_amount or match[2] or GROUPS.match(digits) or (source_language.decimal == "," and "," in digits)):
+        return None
+    whole, mark, fraction = digits.rpartition(source_language.decimal)
+    groups = re.split(r"\D", whole if mark else fraction)
+    decimals = target_language.decimal + fraction if mark else ""
+    return digits, THOUSANDS[languages[1]].join(groups) + decimals
+
+
+def digits_for_words(
+    numbers: Iterable[Number], text: str, source_language: Language, language: Language
+) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of times and of numbers and a half in a text, and how another language writes them in digits.
+
+    A model that does not know the words copies the digits: "9:30 Uhr" for half past nine.
+    """
+    if language is NEUTRAL:
+        return
+    for number in numbers:
+        moments = sorted(value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time")
+        match = re.search(rf"(?<!\w){re.escape(number.text)}(?!\w)", text)
+        if not match:
+            continue
+        if half := source_language.and_a_half.fullmatch(number.text):
+            nouns = half.groupdict()
+            yield match.span(), usual_forms(number, language)[0] + (nouns.get("noun") or nouns.get("one") or "")
+        elif moments:
+            form = format_time(moments[0], language)
+            yield match.span(), form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
+
+
+def time_form(number: Number, language: Language) -> str | None:
+    """Return a time on a clock of 12 hours, or with "h" and minutes, as another language writes it."""
+    is_english, is_french = HALF_DAY_MARK.search(number.text), FRENCH_TIME.fullmatch(number.text)
+    moments = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time"]
+    is_foreign = (is_english and language is not LANGUAGES["en"]) or (is_french and language is not LANGUAGES["fr"])
+    return format_time(moments[0], language) if is_foreign and len(moments) == 1 else None
