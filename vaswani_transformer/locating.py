@@ -166,6 +166,9 @@ def locate_file(path: Path) -> str:
     if known is None or known.toolkit == recognise.OURS:
         if path.is_file():
             raise ValueError(f"{path} is a file. Give the folder that contains the model.")
+        if path.name.startswith("models--") and (path / "snapshots").is_dir():
+            name = path.name.removeprefix("models--").replace("--", "/")
+            raise ValueError(f"{path} is a folder of the Hub's cache. Give the model's name: {name}")
         if not (path / "config.json").is_file():
             raise ValueError(
                 f"No model in {path}: config.json is missing, and it does not have the files of a toolkit "

@@ -116,6 +116,13 @@ def test_a_folder_without_a_model_is_refused_with_what_would_be_recognised(kept,
         locate(str(tmp_path))
 
 
+def test_a_folder_of_the_hubs_cache_is_refused_with_its_name(kept, tmp_path):
+    folder = tmp_path / "models--Helsinki-NLP--opus-mt-en-de"
+    (folder / "snapshots").mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"Give the model's name: {NAME}$"):
+        locate(str(folder))
+
+
 def test_what_cannot_be_converted_leaves_nothing(kept, tmp_path, opus):
     for file in opus.iterdir():
         shutil.copy(file, tmp_path)
