@@ -103,16 +103,17 @@ def locate_by_languages(source: str | None, target: str | None, download: bool =
 
 
 def cached_for_languages(source: str | None, target: str | None) -> str | None:
-    """Returns the first checkpoint in the cache for these languages."""
+    """Returns the first checkpoint in the cache for these languages, and says which it is."""
     for entry in cache.entries() if source and target else ():
         record = cache.read_record(entry)
         codes = target_codes(entry)
         if not same_language(record.get("source_language") or named_source(record["name"]), source or ""):
             continue
-        if codes and fits(target or "", codes):
+        only = record.get("target_language") or ""
+        if fits(target or "", codes) if codes else same_language(only, target or ""):
+            print(f"Using {record['name']} from the cache.", file=sys.stderr, flush=True)
+            cache.warn_again(entry, record["name"])
             return str(for_target(entry, target, record["name"]))
-        if not codes and same_language(record.get("target_language") or "", target or ""):
-            return str(entry)
     return None
 
 
