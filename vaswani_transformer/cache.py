@@ -85,10 +85,10 @@ def convert_once(original: Original) -> Path:
         with temporary_folder(folder) as temporary:
             imported = import_original(original, *original.fetch(temporary), folder)
         checks = [check.to_dict() for check in imported.checks]
-        found = problems(imported.converted)
-        warn(original.name, found)
+        reported = problems(imported.converted)
+        warn(original.name, reported)
         message = f"Converted {original.name} ({millions(imported.parameters)} parameters), {outcome(checks)}"
-        lasting = [problem for problem in found if problem.startswith(MISSING_STEP)]
+        lasting = [problem for problem in reported if problem.startswith(MISSING_STEP)]
         return message, {"parameters": imported.parameters, "warnings": lasting}
 
     warn_again(cache_folder() / "checkpoints" / original.key, original.name)
