@@ -19,7 +19,7 @@ from torch import nn
 
 
 IMPOSSIBLE = float("-inf")
-MIN_FINISHED_SHARE = 0.25  # of a batch's sentences: fewer are not worth the copies that dropping them takes
+MIN_FINISHED_SHARE = 0.1  # of a batch's sentences: fewer are not worth the copies that dropping them takes
 
 
 def length_penalty(length: int | torch.Tensor, alpha: float, offset: float = 5) -> float | torch.Tensor:
