@@ -29,7 +29,8 @@ from .system.programs import find
 # Part of the keys. Increase it when a converter's result changes, so that checkpoints are converted again.
 CONVERTER_VERSION = 1
 # The starts of those notes on a tokenizer that users must know: a step is missing, or was guessed.
-REPORTED = "Input must already be", "Input is not tokenized", "Texts are tokenized by Moses"
+MISSING_STEP = "Input must already be"  # reported at every use: plain text would become unknown tokens
+REPORTED = MISSING_STEP, "Input is not tokenized", "Texts are tokenized by Moses"
 # The ends of the names of folders that a killed process leaves behind.
 UNFINISHED = ".partial", ".previous", ".unpacked", ".removed"
 
@@ -84,11 +85,13 @@ def convert_once(original: Original) -> Path:
         with temporary_folder(folder) as temporary:
             imported = import_original(original, *original.fetch(temporary), folder)
         checks = [check.to_dict() for check in imported.checks]
-        for problem in problems(imported.converted):
-            print(f"warning: {original.name}: {problem}", file=sys.stderr, flush=True)
+        reported = problems(imported.converted)
+        warn(original.name, reported)
         message = f"Converted {original.name} ({millions(imported.parameters)} parameters), {outcome(checks)}"
-        return message, {"parameters": imported.parameters}
+        lasting = [problem for problem in reported if problem.startswith(MISSING_STEP)]
+        return message, {"parameters": imported.parameters, "warnings": lasting}
 
+    warn_again(cache_folder() / "checkpoints" / original.key, original.name)
     return keep(original.key, convert, {"name": original.name, "version": original.version})
 
 
@@ -98,6 +101,19 @@ def problems(converted: Any) -> list[str]:
         return ["It has no vocabulary files, and cannot translate without them."]
     differences = converted.facts.get("tokenizer_differences", ())
     return [f"{difference} (`vaswani convert`)" for difference in differences if difference.startswith(REPORTED)]
+
+
+def warn(name: str, problems: Iterable[str]):
+    for problem in problems:
+        print(f"warning: {name}: {problem}", file=sys.stderr, flush=True)
+
+
+def warn_again(entry: Path, name: str):
+    """Repeats the warnings of a conversion that concern every use of its result; none if there is no entry."""
+    try:
+        warn(name, read_json(entry / CACHED).get("warnings", ()))
+    except (OSError, ValueError, AttributeError):
+        return
 
 
 def keep(key: str, make: Callable[[Path], tuple[str, Mapping[str, Any]]], record: Mapping[str, Any]) -> Path:

@@ -17,6 +17,7 @@ TIMEOUT = 10  # seconds without a response
 # Weights for other frameworks, and the files in subfolders, such as those of ONNX, stay on the Hub.
 SMALL_FILES = ["*.json", "*.spm", "*.txt", "*.model", "*.md"]
 SAFETENSORS, PICKLES = ["*.safetensors"], ["pytorch_model*.bin"]
+WEIGHTS = SAFETENSORS + PICKLES
 
 
 class NotOnHub(ValueError):

@@ -103,16 +103,17 @@ def locate_by_languages(source: str | None, target: str | None, download: bool =
 
 
 def cached_for_languages(source: str | None, target: str | None) -> str | None:
-    """Returns the first checkpoint in the cache for these languages."""
+    """Returns the first checkpoint in the cache for these languages, and says which it is."""
     for entry in cache.entries() if source and target else ():
         record = cache.read_record(entry)
         codes = target_codes(entry)
         if not same_language(record.get("source_language") or named_source(record["name"]), source or ""):
             continue
-        if codes and fits(target or "", codes):
+        only = record.get("target_language") or ""
+        if fits(target or "", codes) if codes else same_language(only, target or ""):
+            print(f"Using {record['name']} from the cache.", file=sys.stderr, flush=True)
+            cache.warn_again(entry, record["name"])
             return str(for_target(entry, target, record["name"]))
-        if not codes and same_language(record.get("target_language") or "", target or ""):
-            return str(entry)
     return None
 
 
@@ -166,6 +167,9 @@ def locate_file(path: Path) -> str:
     if known is None or known.toolkit == recognise.OURS:
         if path.is_file():
             raise ValueError(f"{path} is a file. Give the folder that contains the model.")
+        if path.name.startswith("models--") and (path / "snapshots").is_dir():
+            name = path.name.removeprefix("models--").replace("--", "/")
+            raise ValueError(f"{path} is a folder of the Hub's cache. Give the model's name: {name}")
         if not (path / "config.json").is_file():
             raise ValueError(
                 f"No model in {path}: config.json is missing, and it does not have the files of a toolkit "
@@ -234,7 +238,13 @@ def fetch(name: str, revision: str | None) -> Path:
     """
     from . import hub
 
+    incomplete = f"Only parts of {name} are downloaded. Use it once with a connection and without HF_HUB_OFFLINE."
     try:
-        return hub.download(name, revision)
+        folder = hub.download(name, revision)
     except Exception as error:  # huggingface_hub also raises errors of its HTTP client
-        raise ValueError(f"Cannot download {name}: {hub.first_paragraph(error)}") from error
+        reason = f"Cannot download {name}: {hub.first_paragraph(error)}"
+        raise ValueError(incomplete if hub.is_offline() else reason) from error
+    if not any(file for pattern in hub.WEIGHTS for file in folder.glob(pattern)):
+        none = f"{name} on the Hub has no weights for PyTorch (model.safetensors or pytorch_model.bin)."
+        raise ValueError(incomplete if hub.is_offline() else none)
+    return folder

@@ -62,7 +62,8 @@ def unpack(archive: Path, out: Path):
     except DAMAGED as error:
         if isinstance(error, ConversionError):
             raise
-        raise ConversionError(f"{archive} is damaged or not an archive: {error}") from error
+        reason = str(error).partition("\n")[0].rstrip(":")  # tarfile adds a line for each compression that it tried
+        raise ConversionError(f"{archive} is damaged or not an archive: {reason}.") from error
     except OSError as error:
         if error.errno is None:  # gzip and bz2 report damaged files so
             raise ConversionError(f"{archive} is damaged: {error}") from error

@@ -11,15 +11,24 @@ from vaswani_transformer.system.files import check_writable
 from ..options import ConversionError
 
 
+LFS = b"version https://git-lfs.github.com/"  # the start of Git LFS's pointers, which `git clone` leaves without it
+
+
 def regular(path: str | Path) -> Path:
     """Returns the path if it is a regular file.
 
     Raises:
-        ConversionError: it is a folder, a device or a pipe.
+        ConversionError: it is a folder, a device or a pipe, or a pointer of Git LFS.
         FileNotFoundError: it does not exist.
     """
     path = Path(path)
     if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(LFS)) == LFS:
+                raise ConversionError(
+                    f"{path} is a pointer of Git LFS, not the file itself. Run `git lfs pull` in its folder, or "
+                    "download the file."
+                )
         return path
     if path.exists():
         raise ConversionError(f"{path} is not a regular file.")

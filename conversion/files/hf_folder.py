@@ -19,6 +19,7 @@ from vaswani_transformer.languages import is_language, short_code
 
 from ..options import ConversionError, Options
 from .arrays import read_safetensors
+from .folders import regular
 from .pickles import load_pickle
 from .text import one_line, read_json_object
 
@@ -105,10 +106,16 @@ def with_defaults(kind: type[PreTrainedConfig], options: Options) -> Options:
 
 
 def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTrainedModel, dict] | None:
-    """Loads transformers' model in float32, with the loading report; None if only `--unsafe` can read the file."""
+    """Loads transformers' model in float32, with the loading report; None if only `--unsafe` can read the file.
+
+    Tables of positions in the file may have another length than config.json says: they are computed.
+
+    Raises:
+        ConversionError: transformers cannot load it.
+    """
     try:
         model, info = kind.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
+            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, ignore_mismatched_sizes=True
         )
     except pickle.UnpicklingError:
         return None
@@ -186,6 +193,8 @@ def load_tokenizer(
         return None
     if missing:
         raise FileNotFoundError(f"Files of the tokenizer are missing in {folder}: {', '.join(missing)}.")
+    for name in files:
+        regular(folder / name)
     try:
         return kind.from_pretrained(folder, trust_remote_code=False)
     except ImportError as error:

@@ -5,10 +5,14 @@ import gzip
 import lzma
 import os
 import re
+import resource
 import stat
 
 import pytest
+import torch
 import zstandard
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models
 
 from training import files
 
@@ -134,4 +138,22 @@ def test_a_full_disk_is_reported_with_the_name(tmp_path, whole, filename):
     with pytest.raises(OSError) as caught, whole(tmp_path / "name"):
         raise OSError(errno.ENOSPC, "No space left on device", filename)
     assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "name"), None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("library", ["safetensors", "tokenizers"])
+def test_errors_of_libraries_in_rust_are_the_systems(tmp_path, library):
+    """They give the number of the error only in their message."""
+    writers = {
+        "safetensors": lambda file: save_file({"weight": torch.zeros(2000)}, file),
+        "tokenizers": lambda file: Tokenizer(models.WordLevel({f"word {i}": i for i in range(2000)})).save(str(file)),
+    }
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(OSError) as caught, files.atomic_folder(tmp_path / "name") as folder:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # as a full disk, for large files
+            writers[library](folder / "file")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "name"))
     assert list(tmp_path.iterdir()) == []

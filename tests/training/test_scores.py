@@ -12,6 +12,7 @@ from training.scores import (
     SACREBLEU,
     Multi30kTokeniser,
     PaperTokeniser,
+    bootstrap_p_values,
     multi_bleu,
     pick_samples,
     score,
@@ -73,6 +74,12 @@ def test_scores_are_sacrebleus_with_its_own_bootstrap():
         assert f"{scores[name]['bootstrap_mean']:.2f} ± {scores[name]['confidence_95']:.2f}" in str(expected)
     assert "tok:13a" in scores[SACREBLEU]["signature"] and "bs:1000" in scores[SACREBLEU]["signature"]
     assert "confidence_95" not in score(TRANSLATIONS, REFERENCES, resamples=0)[SACREBLEU]
+
+
+def test_equal_translations_are_not_a_significant_change():
+    assert bootstrap_p_values(TRANSLATIONS, list(TRANSLATIONS), REFERENCES) == {SACREBLEU: 1.0, CHRF: 1.0}
+    changed = bootstrap_p_values(["nothing"] * len(REFERENCES), REFERENCES, REFERENCES, resamples=100)
+    assert max(changed.values()) < 0.05
 
 
 def test_resamples_without_a_common_letter():

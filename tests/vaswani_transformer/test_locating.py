@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from hub_server import Hub
@@ -83,6 +84,14 @@ def test_a_folder_of_each_toolkit(kept, capsys, fixture):
     assert locate(str(FIXTURES / fixture)) == folder and conversions(capsys) == []
 
 
+def test_a_missing_segmentation_is_reported_at_every_use(kept, capsys):
+    """Plain text would become unknown tokens without a word."""
+    warning = f"warning: {FIXTURES}/fairseq/base: Input must already be segmented."
+    for _ in range(2):
+        locate(str(FIXTURES / "fairseq" / "base"))
+        assert capsys.readouterr().err.count(warning) == 1
+
+
 def test_a_file_is_converted_with_the_files_beside_it(kept):
     base = FIXTURES / "fairseq" / "base"
     assert json.loads(Path(locate(str(base / "checkpoint_last.pt")), "conversion.json").read_text())
@@ -107,6 +116,13 @@ def test_a_folder_without_a_model_is_refused_with_what_would_be_recognised(kept,
         locate(str(tmp_path))
 
 
+def test_a_folder_of_the_hubs_cache_is_refused_with_its_name(kept, tmp_path):
+    folder = tmp_path / "models--Helsinki-NLP--opus-mt-en-de"
+    (folder / "snapshots").mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"Give the model's name: {NAME}$"):
+        locate(str(folder))
+
+
 def test_what_cannot_be_converted_leaves_nothing(kept, tmp_path, opus):
     for file in opus.iterdir():
         shutil.copy(file, tmp_path)
@@ -115,6 +131,22 @@ def test_what_cannot_be_converted_leaves_nothing(kept, tmp_path, opus):
     with pytest.raises(ValueError, match=r"Cannot convert .* \(hf-marian\): .*normalize_before"):
         locate(str(tmp_path))
     assert list((kept / "checkpoints").iterdir()) == [] and cache.entries() == []
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "source.spm", "vocab.json"])
+def test_a_pointer_of_git_lfs_is_named(kept, tmp_path, opus, name):
+    shutil.copytree(opus, tmp_path / "model")
+    (tmp_path / "model" / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    with pytest.raises(ValueError, match=f"{name} is a pointer of Git LFS, .* Run `git lfs pull`"):
+        locate(str(tmp_path / "model"))
+
+
+def test_stored_positions_may_have_another_length_than_the_configuration(kept, tmp_path, opus):
+    """They are computed. transformers itself refuses them."""
+    shutil.copytree(opus, tmp_path / "model")
+    config = json.loads((opus / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 99}))
+    assert same(str(tmp_path / "model"), opus)
 
 
 def test_options_of_a_converter_are_named_with_the_command_that_has_them(kept, tmp_path):
@@ -211,6 +243,23 @@ def test_a_downloaded_original_is_converted_without_a_network(hub, opus, monkeyp
     cache.clear(Path(folder))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert locate(NAME) == folder and same(folder, opus)
+
+
+def test_weights_that_are_not_downloaded(hub, opus, monkeypatch):
+    """A program that was stopped leaves the small files."""
+    put(hub, NAME, opus)
+    huggingface_hub.snapshot_download(NAME, ignore_patterns=["*.bin"])
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=f"Only parts of {NAME} are downloaded. .* without HF_HUB_OFFLINE"):
+        locate(NAME)
+
+
+def test_a_repository_without_weights(hub, opus):
+    hub_files = {file.name: file.read_bytes() for file in opus.iterdir() if file.suffix != ".bin"}
+    hub.repos[NAME] = {"private": False, "refs": {}, "commits": {}}
+    hub.commit(hub.repos[NAME], "main", hub_files, None)
+    with pytest.raises(ValueError, match=f"{NAME} on the Hub has no weights for PyTorch"):
+        locate(NAME)
 
 
 def test_what_is_not_on_the_hub(hub, tmp_path):
@@ -321,8 +370,9 @@ def test_damaged_archives(kept, tmp_path, suffix):
     content = (archive if archive.exists() else archive.with_suffix(".zip")).read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"no archive"):
         archive.write_bytes(damaged)
-        with pytest.raises(ValueError, match="is damaged|No checkpoint in"):
+        with pytest.raises(ValueError, match="is damaged|No checkpoint in") as caught:
             locate(str(archive))
+        assert "\n" not in str(caught.value)
     assert cache.entries() == []
 
 

@@ -97,7 +97,7 @@ def test_a_checkpoint_for_one_language_shares_its_weights(hub, romance):
     assert locate(str(french)) == str(french), "it has its language"
 
 
-def test_by_languages(hub, romance, tmp_path):
+def test_by_languages(hub, romance, tmp_path, capsys):
     assert locate_by_languages("en", "de") == catalogue.for_languages("en", "de")
     with pytest.raises(ValueError, match="OPUS-MT may have one: add --download, or use .*Helsinki-NLP/opus-mt-de-es"):
         locate_by_languages("de", "es")
@@ -106,6 +106,7 @@ def test_by_languages(hub, romance, tmp_path):
     put(hub, "Helsinki-NLP/opus-mt-de-es", opus_mt(tmp_path / "de-es", languages=("deu", "spa")))
     folder = locate_by_languages("de", "es", download=True)
     assert locate_by_languages("deu", "spa") == folder
+    assert "Using Helsinki-NLP/opus-mt-de-es from the cache." in capsys.readouterr().err
     put(hub, NAME, romance)
     portuguese = locate_by_languages("en", "pt", download=True)
     assert catalogue.read_about(Path(portuguese)).languages == "en → pt"

@@ -203,11 +203,13 @@ def in_capitals(translation: str, source: str) -> Replaced:
     )
 
 
-def with_capital_start(translation: str, source: str) -> Replaced:
-    """Return a translation that begins with a capital if its source of several words does.
+def with_capital_start(translation: str, source: str, language: str | None) -> Replaced:
+    """Return an English, German or French translation that begins with a capital if its source of several words does.
 
-    A word that the source has, too, such as "iPhone", stays.
+    A word that the source has, too, such as "iPhone", stays. Afrikaans, for one, has another rule ('n Hond).
     """
+    if language not in LETTERS:
+        return Replaced(translation)
     first, words = START.match(translation), LETTER_WORD.findall(source)
     if not (first and START.match(source) and len(words) > 1 and words[0][0].isupper()):
         return Replaced(translation)

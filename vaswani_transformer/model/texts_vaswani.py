@@ -216,7 +216,8 @@ class LongTexts:
         for text, case, translations in zip(originals, recased, results, strict=True):
             for translation in translations:
                 remove_broken(text, translation)
-                replace_in(translation, with_capital_start(translation["translation_text"], text))
+                language = self.settings.languages[1]
+                replace_in(translation, with_capital_start(translation["translation_text"], text, language))
                 if case is not None:
                     restore_capitals(case, translation)
 
@@ -438,10 +439,9 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, langu
     names = missing_names(sentence.text, translation, languages[0])
     if names:
         spans = [place.span() for place in places]
-        found = re.finditer(rf"\b(?:{'|'.join(map(re.escape, names))})\b", sentence.text)
-        places = sorted(
-            places + [name for name in found if not overlaps(name.span(), spans)], key=lambda place: place.start()
-        )
+        matches = re.finditer(rf"\b(?:{'|'.join(map(re.escape, names))})\b", sentence.text)
+        places += [match for match in matches if not overlaps(match.span(), spans)]
+        places.sort(key=lambda place: place.start())
     stand_ins = dict(zip(letters, places, strict=False))
     terms = [(old, sentence.model_input[slice(*new)]) for old, new in sentence.replaced.places]
     items = [(place.span(), letter) for letter, place in stand_ins.items()]

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -86,12 +87,19 @@ def _create_partial(path: Path, mode: int) -> Path:
 
 @contextmanager
 def _errors_with_name(path: Path) -> Iterator[None]:
-    """Adds `path` to errors without a file name. If the disk is full, the system names no file, or the one read."""
+    """Adds `path` to errors without a file name. If the disk is full, the system names no file, or the one read.
+
+    Libraries in Rust, such as safetensors and tokenizers, give the system's error only as text.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in DISK_FULL or (error.errno is not None and error.filename is None):
             error.filename, error.filename2 = str(path), None
+        raise
+    except Exception as error:
+        if number := re.search(r"\(os error (\d+)\)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
         raise
 
 

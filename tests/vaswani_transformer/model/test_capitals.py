@@ -125,7 +125,12 @@ def test_the_translation_gets_capitals_and_items_stay(source, translation, wante
     ],
 )
 def test_a_translation_begins_with_a_capital_if_its_source_does(source, translation, wanted):
-    assert with_capital_start(translation, source).text == wanted
+    assert with_capital_start(translation, source, "en").text == wanted
+
+
+def test_other_languages_begin_as_the_model_says():
+    for language in ("af", None):
+        assert with_capital_start("'n hond blaf.", "A dog barks.", language).text == "'n hond blaf."
 
 
 PIECES = [
