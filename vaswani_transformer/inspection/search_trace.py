@@ -139,7 +139,7 @@ class TracedSearch(BeamSearch):
             beams=self.num_beams,
             alpha=self.alpha,
             offset=self.offset,
-            max_length=self.max_length - self.prompt_length,
+            max_length=int(self.max_lengths) - self.prompt_length,
             steps=self.steps,
             finished=finished,
         )

@@ -19,7 +19,7 @@ from torch import nn
 
 
 IMPOSSIBLE = float("-inf")
-MIN_FINISHED_SHARE = 0.25  # of a batch's sentences: fewer are not worth the copies that dropping them takes
+MIN_FINISHED_SHARE = 0.1  # of a batch's sentences: fewer are not worth the copies that dropping them takes
 
 
 def length_penalty(length: int | torch.Tensor, alpha: float, offset: float = 5) -> float | torch.Tensor:
@@ -97,7 +97,7 @@ class BeamSearch:
     Args:
         prompt: [B * n, L], the same for the n beams of a sentence.
         num_beams: n.
-        max_length: Maximum number of tokens of a hypothesis, prompt included.
+        max_length: Maximum number of tokens of a hypothesis, prompt included: one for all, or each sentence's, [B, 1].
         alpha, offset: The parameters of `length_penalty`.
         early_stopping: When to stop. "never": when no running hypothesis can still become better than the finished
             ones, as in the paper. `True`: at n finished hypotheses. `False`: when no running hypothesis is better at
@@ -113,7 +113,7 @@ class BeamSearch:
         self,
         prompt: torch.Tensor,
         num_beams: int,
-        max_length: int,
+        max_length: int | torch.Tensor,
         alpha: float = 0.6,
         offset: float = 5,
         early_stopping: bool | str = "never",
@@ -124,13 +124,14 @@ class BeamSearch:
         vocabulary: torch.Tensor | None = None,
     ):
         self.vocabulary = vocabulary
-        self.num_beams, self.max_length, self.prompt_length = num_beams, max_length, prompt.shape[1]
+        self.num_beams, self.prompt_length = num_beams, prompt.shape[1]
         self.alpha, self.offset, self.early_stopping = alpha, offset, early_stopping
         self.fill, self.do_sample = fill, do_sample
         self.num_candidates = max(2, 1 + num_ends) * num_beams  # at least n of them do not end
 
         tokens, device = prompt.unflatten(0, (-1, num_beams)), prompt.device
         self.first_rows = torch.arange(len(tokens), device=device).unsqueeze(-1) * num_beams  # [B, 1]
+        self.max_lengths = torch.as_tensor(max_length, device=device).expand(len(tokens), 1)
         self.among_best = torch.arange(self.num_candidates, device=device) < num_beams  # [N]
         self.finished = Hypotheses(
             tokens=tokens,
@@ -190,9 +191,9 @@ class BeamSearch:
 
     def look_ahead(self, ended: torch.Tensor):
         """Find out for each sentence whether its best running hypothesis can still beat its worst finished one."""
-        length = self.running.tokens.shape[-1] - self.prompt_length
+        length: int | torch.Tensor = self.running.tokens.shape[-1] - self.prompt_length
         if self.early_stopping == "never" and self.alpha > 0:  # the longest possible hypothesis has the lowest penalty
-            length = self.max_length - self.prompt_length
+            length = self.max_lengths - self.prompt_length
         best = self.running.scores[:, :1] / length_penalty(length, self.alpha, self.offset)
         worst = self.finished.scores.amin(dim=1, keepdim=True)  # -inf where fewer than n have finished
         self.may_improve = self.may_improve & (best > worst)
@@ -209,7 +210,7 @@ class BeamSearch:
         self.dropped.append((self.sentences[done], self.finished.select(done)))
         self.sentences, self.may_improve = self.sentences[stay], self.may_improve[stay]
         self.finished, self.running = self.finished.select(stay), self.running.select(stay)
-        self.first_rows = self.first_rows[: len(stay)]
+        self.first_rows, self.max_lengths = self.first_rows[: len(stay)], self.max_lengths[stay]
         return stay
 
     def all_finished(self) -> Hypotheses:

@@ -32,6 +32,7 @@ from .settings_vaswani import (
     SourceLengthLimit,
     VaswaniGenerationConfig,
     check_settings,
+    max_lengths,
     paper_generation_config,
     select_limits,
 )
@@ -380,7 +381,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         search = start_search(
             input_ids,
             num_beams=config.num_beams,
-            max_length=config.max_length,
+            max_length=max_lengths(stopping_criteria, config.max_length),
             alpha=config.length_penalty,
             offset=self.penalty_offset(config),
             early_stopping=config.early_stopping,

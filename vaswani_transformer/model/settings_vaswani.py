@@ -179,6 +179,12 @@ ROW_INDEPENDENT = (
 )
 
 
+def max_lengths(criteria: StoppingCriteriaList, max_length: int) -> int | torch.Tensor:
+    """The maximum number of tokens, start token included: each sentence's, [B, 1], or the same for all."""
+    limits = next((criterion.limits for criterion in criteria if isinstance(criterion, SourceLengthLimit)), None)
+    return max_length if limits is None else limits.unsqueeze(-1) + 1
+
+
 def select_limits(criteria: StoppingCriteriaList, sentences: torch.Tensor):
     """Keep the limits of these sentences only: indices [b]."""
     for i, criterion in enumerate(criteria):

@@ -1,6 +1,7 @@
 """Things that must not change a translation: padding, the rest of the batch, the cache, precision, compilation."""
 
 import copy
+import random
 
 import pytest
 import torch
@@ -173,3 +174,23 @@ def test_sentences_that_leave_the_batch_are_found_as_in_it(monkeypatch, mode):
     for name in ("sequences_scores", "token_log_probs") if "num_beams" in mode else ():
         torch.testing.assert_close(output[name], whole[name], atol=1e-5, rtol=1e-5)
     assert torch.equal(output.sequences, model.generate(sources, **mode))
+
+
+def test_a_long_sentence_does_not_prolong_the_search_for_a_short_one(monkeypatch):
+    """Each search ends as soon as no hypothesis within the sentence's own maximum length can still win."""
+    steps: list[list[bool]] = []
+    look_ahead = BeamSearch.look_ahead
+
+    def record(self, ended):
+        look_ahead(self, ended)
+        steps.append(self.may_improve.flatten().tolist())
+
+    def count_steps(sources):
+        steps.clear()
+        MODEL.generate(padded(sources, "right"), **PAPER, return_dict_in_generate=True)  # with the cache: none leaves
+        return [sum(runs) for runs in zip(*steps, strict=True)]
+
+    monkeypatch.setattr(BeamSearch, "look_ahead", record)
+    rng = random.Random(0)
+    short, long = ([[rng.randint(2, 29) for _ in range(length)] for _ in range(8)] for length in (3, 100))
+    assert count_steps([*short, *long])[:8] == count_steps(short)
