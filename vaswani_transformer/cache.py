@@ -109,7 +109,7 @@ def warn(name: str, problems: Iterable[str]):
 
 
 def warn_again(entry: Path, name: str):
-    """Repeats the warnings of a conversion that concern every use of its result; none if there is no entry."""
+    """Repeats the warnings of a conversion that concern every use of its result; none if the cache does not have it."""
     try:
         warn(name, read_json(entry / CACHED).get("warnings", ()))
     except (OSError, ValueError, AttributeError):
