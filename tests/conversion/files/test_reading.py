@@ -79,9 +79,16 @@ def test_a_truncated_file_is_an_error(tmp_path, cut):
         load_pickle(tmp_path / "part.pt")
 
 
-def test_a_text_is_no_checkpoint(tmp_path):
-    (tmp_path / "model.pt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    with pytest.raises(ConversionError, match="not written by torch.save"):
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
+        ("<html>Not found</html>", "not written by torch.save"),
+    ],
+)
+def test_a_text_is_no_checkpoint(tmp_path, text, message):
+    (tmp_path / "model.pt").write_text(text)
+    with pytest.raises(ConversionError, match=message):
         load_pickle(tmp_path / "model.pt")
 
 
