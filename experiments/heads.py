@@ -225,14 +225,14 @@ def finding(results: dict[str, Any]) -> str:
     return " ".join(sentences)
 
 
-def aligning_too(most_needed: dict[str, list]) -> list[bool]:
+def aligning_too(worst: dict[str, list]) -> list[bool]:
     """Whether the most needed head is also the one that aligns best, for each checkpoint of which both are known."""
     best = {
         name: model["best"] for name, model in (read_results("alignment") or {"checkpoints": {}})["checkpoints"].items()
     }
     return [
         head[1:] == ["cross_attn", best[name]["layer"], best[name]["head"]]
-        for name, head in most_needed.items()
+        for name, head in worst.items()
         if name in best
     ]
 

@@ -111,7 +111,7 @@ def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTraine
     Tables of positions in the file may have another length than config.json says: they are computed.
 
     Raises:
-        ConversionError: transformers cannot load it.
+        ConversionError: transformers cannot load it, or another tensor has the wrong shape.
     """
     try:
         model, info = kind.from_pretrained(
@@ -121,6 +121,13 @@ def load_reference(kind: type[PreTrainedModel], folder: Path) -> tuple[PreTraine
         return None
     except Exception as error:  # invalid options raise errors of many kinds
         raise ConversionError(f"transformers cannot load {folder}: {one_line(error)}") from error
+    shapes = [
+        f"{name} {list(in_file)}, not {list(wanted)}"
+        for name, in_file, wanted in info["mismatched_keys"]
+        if "embed_positions" not in name
+    ]
+    if shapes:
+        raise ConversionError.from_problems(f"Shapes in {folder} differ from config.json", sorted(shapes))
     return model.eval(), info
 
 

@@ -11,6 +11,7 @@ import sentencepiece
 import torch
 from hub_server import Hub
 from huggingface_hub import ModelCard, snapshot_download
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, MarianMTModel, MarianTokenizer
 
 from conversion import __main__
@@ -163,6 +164,16 @@ def test_a_stored_table_of_other_positions_is_refused(tmp_path):
     torch.save(tensors, tmp_path / "pytorch_model.bin")
     with pytest.raises(ConversionError, match="Unsupported positions"):
         from_hf_marian.convert(tmp_path)
+
+
+def test_only_tables_of_positions_may_have_another_shape_in_the_reference(tmp_path):
+    """transformers would initialise such a weight randomly."""
+    marian(tmp_path)
+    path, name = tmp_path / "model.safetensors", "model.decoder.layers.0.fc1.weight"
+    weights = {key: value.clone() for key, value in load_file(path).items()}
+    save_file(weights | {name: weights[name][:-1].clone()}, path, {"format": "pt"})
+    with pytest.raises(ConversionError, match=r"decoder\.layers\.0\.fc1\.weight \[39, 16\], not \[40, 16\]"):
+        hf_folder.load_reference(MarianMTModel, tmp_path)
 
 
 def test_damaged_weights_are_refused(tmp_path):
