@@ -76,6 +76,7 @@ def test_after_the_last_step_it_plays_again(page):
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     try:
         page.js("document.getElementById('play-open').click()")
+        page.wait("document.querySelector('#play .bar.current')")
         page.js("[...document.querySelectorAll('#play .bar')].at(-1).click()")
         page.js("document.getAnimations().find(({ animationName }) => animationName === 'fill').finish()")
         again = "document.querySelector('#play [data-key=\"play pause\"]')"
