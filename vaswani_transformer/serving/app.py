@@ -419,8 +419,6 @@ async def answer(request: Request, work: Any) -> Response:
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return JSONResponse(working.result()) if working.done() else Response(status_code=DISCONNECTED)
-    except asyncio.CancelledError:
-        return problem(503, "The server is stopping.")
     finally:
         leaving.cancel()
         working.cancel()

@@ -69,8 +69,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), DISCONNECTED
-        path = scope["path"].removeprefix(self.root_path)
-        scope["path"], scope["root_path"] = self.root_path + path, self.root_path  # a proxy may have removed it
+        path = self.path_of(scope)
+        scope["path"], scope["root_path"] = self.root_path + path, self.root_path
         limit = self.max_bytes(path)
 
         async def send_with_headers(message: Message):
@@ -84,11 +84,23 @@ class Guard:
         try:
             rejection = self.rejection(Headers(scope=scope), limit) or self.too_many(scope)
             await (rejection or self.app)(scope, limited(receive, limit, self.max_body_seconds), send_with_headers)
+        except asyncio.CancelledError:  # a response that a slow client has not read to its end is cut off
+            if status == DISCONNECTED:
+                await problem(503, "The server is stopping.")(scope, receive, send_with_headers)
         finally:
             route, seconds = route_of(scope), time.perf_counter() - start
             self.observe(route, status, seconds)
             characters = scope.get("characters", 0)
             logger.info("%s %s %d %.3f s %d characters", scope["method"], route, status, seconds, characters)
+
+    def path_of(self, scope: Scope) -> str:
+        """Returns the path without `root_path`, which a proxy may have removed.
+
+        In a server at "/translate", "/translate_file" is an endpoint, and so is "/translate", unless a browser opens it.
+        """
+        path = scope["path"]
+        is_page = path == self.root_path and scope["method"] in ("GET", "HEAD")
+        return path.removeprefix(self.root_path) if is_page or path.startswith(f"{self.root_path}/") else path
 
     def too_many(self, scope: Scope) -> JSONResponse | None:
         if self.rate_limit is None or scope["method"] != "POST":

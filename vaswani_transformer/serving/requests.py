@@ -60,7 +60,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 async def read_fields(request: Request) -> tuple[dict[str, Any], UploadFile | None]:
-    """Returns the fields of a request's URL and body, without those that are null, and its file.
+    """Returns the fields of a request's URL and body and its file, without fields that are null or empty in a form.
+
+    An empty `q` remains: it is a text.
 
     Raises:
         HTTPException: the body is neither JSON nor a form, or is not UTF-8.
@@ -75,6 +77,7 @@ async def read_fields(request: Request) -> tuple[dict[str, Any], UploadFile | No
     texts = [value for name, value in items if name == "q" and isinstance(value, str)]
     fields |= {name: value for name, value in items if isinstance(value, str)}
     file = next((value for name, value in items if name == "file" and isinstance(value, UploadFile)), None)
+    fields = {name: value for name, value in fields.items() if value or name == "q"}
     return fields | ({"q": texts} if len(texts) > 1 else {}), file
 
 

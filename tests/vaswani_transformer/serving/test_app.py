@@ -75,6 +75,16 @@ def test_null_and_unknown_fields_are_ignored(client):
     assert answer["translatedText"] == TURNED and answer["detectedLanguage"]["language"] == "en"
 
 
+def test_empty_fields_of_a_form_are_ignored(client):
+    empty = dict.fromkeys(["api_key", "format", "alternatives", "confidence", "unknown"], "")
+    fields = {"q": ENGLISH, "source": "en", "target": "de", **empty}
+    assert client.post("/translate", data=fields).json() == {"translatedText": TURNED}
+    assert client.post("/translate", data=fields, files={"x": b""}).json() == {"translatedText": TURNED}
+    assert client.post("/translate", data=fields | {"q": ""}).json() == {"translatedText": ""}
+    answer = client.post("/translate", data=fields | {"target": ""})
+    assert answer.json() == {"error": "Invalid request: missing target parameter"}
+
+
 def test_several_texts_have_several_answers(client, worker):
     assert translate(client, q=["a b", "", "c d"]) == {"translatedText": ["b a", "", "d c"]}
     assert worker.batches == [("de", ["a b", "", "c d"])]
@@ -326,6 +336,20 @@ def test_a_server_can_have_a_path(serving):
             assert "<title>" in client.get(f"{prefix}/").text
             assert "/some/path/static-offline-docs/" in client.get(f"{prefix}/docs").text
             assert client.get(f"{prefix}/static-offline-docs/swagger-ui-bundle.js").status_code == 200
+
+
+def test_the_path_of_a_server_can_begin_like_an_endpoint(serving):
+    fields = {"q": "a b", "source": "en", "target": "de"}
+    with serving(origins=("https://a.example/translate",), max_characters=100) as client:
+        client.headers["host"] = "a.example"
+        for prefix in ("", "/translate"):
+            assert client.post(f"{prefix}/translate", json=fields).json() == {"translatedText": "b a"}
+            files, large = {"file": ("a.txt", b"a b")}, {"file": ("a.txt", b"a\n" * 100_000)}
+            answer = client.post(f"{prefix}/translate_file", files=files, data={"source": "en", "target": "de"})
+            assert answer.json()["translatedFileUrl"].startswith("https://a.example/translate/download_file/")
+            answer = client.post(f"{prefix}/translate_file", files=large, data={"source": "de", "target": "de"})
+            assert answer.status_code == 200  # the limit for files, not for texts
+        assert "<title>" in client.get("/translate").text  # without the last slash
 
 
 def test_no_website_may_frame_a_page(client):

@@ -32,9 +32,10 @@ def running(app_of):
     @contextmanager
     def run(documents=None, **settings):
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            settings = {"http": Protocol, "h11_max_incomplete_event_size": MAX_HEADER_BYTES, **settings}
+            limits = {"http": Protocol, "h11_max_incomplete_event_size": MAX_HEADER_BYTES}
+            settings = {"log_level": "critical", **limits, **settings}
             app = app_of() if documents is None else app_of(documents=documents)
-            server = uvicorn.Server(uvicorn.Config(app, log_level="critical", **settings))
+            server = uvicorn.Server(uvicorn.Config(app, **settings))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
             wait_until(lambda: server.started)
@@ -117,6 +118,15 @@ def test_slow_and_silent_connections_do_not_keep_the_server_from_ending(running)
         connections = [connect(address, sent) for sent in (b"", b"GET / HT", HALF_A_REQUEST, HALF_A_REQUEST)]
         wait_until(lambda: len(server.server_state.tasks) == 2)
     assert [read_all(connection) for connection in connections] == [b""] * 4
+
+
+def test_a_response_that_nobody_reads_ends_with_the_server_without_a_traceback(running, caplog):
+    files = b"GET /static-offline-docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20
+    with running(timeout_graceful_shutdown=0, log_level="error", log_config=None) as (server, address):
+        connection = connect(address, files)
+        wait_until(lambda: any(one.flow.write_paused for one in list(server.server_state.connections)))
+    connection.close()
+    assert [bool(record.exc_info) for record in caplog.records if "timeout" not in record.getMessage()] == [False]
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT"])
