@@ -96,7 +96,7 @@ class Guard:
     def path_of(self, scope: Scope) -> str:
         """Returns the path without `root_path`, which a proxy may have removed.
 
-        In a server at "/translate", "/translate_file" is an endpoint, and so is "/translate", unless a browser opens it.
+        In a server at "/translate", "/translate_file" is an endpoint, and "/translate" is one for POST.
         """
         path = scope["path"]
         is_page = path == self.root_path and scope["method"] in ("GET", "HEAD")
