@@ -15,18 +15,26 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 SHUTDOWN_SECONDS = 6
 HEADER_SECONDS = 20.0
 MAX_CONNECTIONS = 500  # below 1,024 open files, a usual limit of the operating system
+REFUSED_CONNECTIONS = 100  # beyond the maximum: their requests get a status; any further connection is closed at once
 MAX_HEADER_BYTES = 65_536
 
 
 class Protocol(H11Protocol):
-    """HTTP with limits for headers: h11 limits their size, this class the time until they are complete."""
+    """HTTP with limits for headers and connections.
+
+    h11 limits the size of headers, this class the time until they are complete. uvicorn counts connections only when a
+    request arrives, so silent ones could use up the open files of the process.
+    """
 
     header_seconds = HEADER_SECONDS
     header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any):
         super().connection_made(transport)
-        self._watch_headers()
+        if self.limit_concurrency and len(self.connections) > self.limit_concurrency + REFUSED_CONNECTIONS:
+            transport.close()
+        else:
+            self._watch_headers()
 
     def data_received(self, data: bytes):
         super().data_received(data)
@@ -62,6 +70,7 @@ def serve(app: FastAPI, listener: socket.socket, max_connections: int = MAX_CONN
 
     Requests that take longer than SHUTDOWN_SECONDS to finish are dropped.
     """
+    allow_open_files()
     if log_requests:
         show_requests()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -76,6 +85,17 @@ def serve(app: FastAPI, listener: socket.socket, max_connections: int = MAX_CONN
         server_header=False,
     )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def allow_open_files():
+    """Raises the limit of open files as far as the operating system allows: each connection is one, and each upload."""
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, OSError, ValueError):  # Windows has no such limit, and macOS not always the one that it names
+        pass
 
 
 def show_requests():

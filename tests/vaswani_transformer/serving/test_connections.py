@@ -15,9 +15,10 @@ import uvicorn
 from waiting import TIMEOUT, wait_until
 
 from vaswani_transformer.serving.documents import DocumentProcesses
-from vaswani_transformer.serving.server import MAX_HEADER_BYTES, Protocol
+from vaswani_transformer.serving.server import MAX_HEADER_BYTES, Protocol, allow_open_files
 
 
+GET_HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 HALF_A_REQUEST = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
 
 
@@ -155,5 +156,27 @@ def test_there_are_at_most_so_many_connections(running):
     with running(limit_concurrency=3) as (server, address):
         connections = [connect(address, HALF_A_REQUEST) for _ in range(2)]
         wait_until(lambda: len(server.server_state.connections) == 2)
-        connections.append(connect(address, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"))
+        connections.append(connect(address, GET_HEALTH))
         assert read_all(connections[-1]).startswith(b"HTTP/1.1 503")
+
+
+def test_silent_connections_are_limited_before_a_request_arrives(running, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.serving.server.REFUSED_CONNECTIONS", 1)
+    with running(limit_concurrency=2) as (server, address):
+        silent = [connect(address) for _ in range(3)]
+        wait_until(lambda: len(server.server_state.connections) == 3)
+        assert read_all(connect(address)) == b""
+        silent.pop().close()
+        wait_until(lambda: len(server.server_state.connections) == 2)
+        assert read_all(connect(address, GET_HEALTH)).startswith(b"HTTP/1.1 503")
+
+
+def test_the_server_may_open_as_many_files_as_the_system_allows():
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
+    try:
+        allow_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
