@@ -22,12 +22,18 @@ def point(step: int, **figures: float) -> dict:
 def read_log(log: Path) -> Iterator[dict]:
     """Yield the records of RUN/log.jsonl, without lines that a power cut tore."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and "step" in record:
+        if record := record_in(line):
             yield record
+
+
+def record_in(line: str) -> dict | None:
+    """Return the record in a line of a log: a step and numbers by name; None for a damaged line."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_record = isinstance(record, dict) and isinstance(record.get("step"), int)
+    return record if is_record and all(isinstance(value, int | float) for value in record.values()) else None
 
 
 def curve_from_log(log: Path) -> list[dict]:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from vaswani_transformer.system.console import warn
 
-from .curve import read_log
+from .curve import read_log, record_in
 from .files import atomic_file
 
 
@@ -103,11 +103,9 @@ class Report:
 
 
 def _step(line: str) -> float:
-    """Return the step of a line of the log; infinity for a line that a power cut truncated."""
-    try:
-        return json.loads(line)["step"] if line.endswith("\n") else float("inf")
-    except (ValueError, KeyError, TypeError):
-        return float("inf")
+    """Return the step of a line of the log; infinity for a damaged line, or one that a power cut truncated."""
+    record = record_in(line) if line.endswith("\n") else None
+    return record["step"] if record else float("inf")
 
 
 def duration(seconds: float) -> str:

@@ -74,7 +74,12 @@ def test_control_c_while_data_are_prepared_ends_in_a_sentence(toy, tmp_path):
     assert code == 1 and "Stopped before the first step" in text and "Traceback" not in text
 
 
-@pytest.mark.parametrize("content", [b"", b'{"step": 2, "epo', b"\0" * 40], ids=["empty", "torn", "zeros"])
+FOREIGN = b'[1]\nnull\n{"step": "x"}\n{"step": 2, "loss": [0]}\n' + b"[" * 100_000 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"step": 2, "epo', b"\0" * 40, FOREIGN], ids=["empty", "torn", "zeros", "foreign"]
+)
 def test_a_run_whose_log_was_lost_ends_and_says_so(toy, cache, tmp_path, capsys, content):
     run_here(toy, tmp_path, "optimisation.max_steps=2", cache=cache)
     shutil.rmtree(tmp_path / "model")
