@@ -29,7 +29,7 @@ from vaswani_transformer.system.extras import missing_package
 from vaswani_transformer.system.files import check_writable
 
 from .files import atomic_file, read_lines
-from .models import load, recorded_language, source_language, translate
+from .models import load, recorded_fact, source_language, translate
 from .parallel_text import Pair, read_pairs
 from .recipe import Source, load_recipe
 from .scores import CHRF, LOWER_CASED, PAPER, PAPER_GERMAN, RESAMPLES, SACREBLEU, pick_samples, score
@@ -314,7 +314,7 @@ def target_language(arguments: Options, model: str) -> str | None:
     if arguments.recipe:
         return load_recipe(arguments.recipe).target_language
     named = [name.rpartition("-")[2] for name in arguments.sacrebleu or ()]
-    return recorded_language(model, "target_language") or next(iter(named), None)
+    return recorded_fact(model, "target_language") or next(iter(named), None)
 
 
 def format_scores(scores: dict[str, dict]) -> str:

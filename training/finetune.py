@@ -29,6 +29,7 @@ from vaswani_transformer.system.files import check_regular, check_writable, writ
 
 from .evaluate import evaluate_pairs
 from .files import atomic_folder
+from .models import recorded_fact
 from .parallel_text import Pair, read_pairs
 from .recipe import Source
 from .scores import CHRF, SACREBLEU, bootstrap_p_values
@@ -327,8 +328,8 @@ def run(options: Options) -> dict[str, Any]:
         sets[options.other.name] = other
     model = with_adapter(base, options.rank) if options.lora or options.adapter else base
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    name = catalogue.display_name(source)
-    print(f"{name}: {len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)
+    checkpoint = catalogue.display_name(source)
+    print(f"{checkpoint}: {len(training):,} pairs to train {trained:,} weights on, {len(test):,} held out", flush=True)
 
     before = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}
     start = time.perf_counter()
@@ -342,7 +343,7 @@ def run(options: Options) -> dict[str, Any]:
 
     record = {
         "options": {name: shareable(value) for name, value in vars(options).items()},
-        "checkpoint": name,
+        "checkpoint": shareable(checkpoint),
         "pairs": {"training": len(training), "held_out": len(test), "left out": len(memory.pairs) - len(pairs)},
         "trained_weights": trained,
         "minutes": round(minutes, 2),
@@ -427,12 +428,12 @@ def print_examples(pairs: Sequence[Pair], before: Sequence[str], after: Sequence
 def describe(folder: Path, options: Options, source: str, memory: Memory, parameters: int) -> dict[str, Any]:
     """Return the new checkpoint's about.json, based on that of its base checkpoint; see `catalogue.Checkpoint`."""
     base = catalogue.read_about(Path(source))
-    known = base.to_dict() if base else {"licence": "", "max_length": options.max_length, "trained_on": []}
+    known = base.to_dict() if base else {"max_length": options.max_length, "trained_on": []}
+    for key in ("source_language", "target_language", "licence"):
+        known.setdefault(key, recorded_fact(source, key) or "")
     known |= {"source_language": memory.source_language} if memory.source_language else {}
     known |= {"target_language": memory.target_language} if memory.target_language else {}
     return {
-        "source_language": "",
-        "target_language": "",
         **{name: value for name, value in known.items() if name not in ("path", "scores")},
         "name": options.output.resolve().name,
         "parameters": parameters,

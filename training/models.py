@@ -38,11 +38,11 @@ def load(source: str, device: str) -> tuple[PreTrainedModel, PreTrainedTokenizer
 
 def source_language(model: str, recipe: Path | None = None) -> str | None:
     """Return the source language that the recipe, or without one the checkpoint, records."""
-    return load_recipe(recipe).source_language if recipe else recorded_language(model, "source_language")
+    return load_recipe(recipe).source_language if recipe else recorded_fact(model, "source_language")
 
 
-def recorded_language(model: str, key: str) -> str | None:
-    """Return "source_language" or "target_language" from about.json or training.json beside the weights, if any."""
+def recorded_fact(model: str, key: str) -> str | None:
+    """Return "source_language", "target_language" or "licence" from about.json or training.json beside the weights."""
     from vaswani_transformer.locating import locate
 
     for name in ("about.json", "training.json"):

@@ -21,7 +21,7 @@ from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import atomic_file, read_lines
-from .models import load, recorded_language, translate, translate_checked
+from .models import load, recorded_fact, translate, translate_checked
 
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def main(arguments: list[str] | None = None):
     options = parser.parse_args(arguments)
     try:
         languages = [
-            options.source_language or recorded_language(options.model, "source_language"),
-            options.target_language or recorded_language(options.model, "target_language"),
+            options.source_language or recorded_fact(options.model, "source_language"),
+            options.target_language or recorded_fact(options.model, "target_language"),
         ]
         if not all(languages):
             raise ValueError(

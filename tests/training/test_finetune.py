@@ -65,6 +65,7 @@ def test_fine_tuning_gains_and_is_saved_as_a_checkpoint(data, tmp_path):
     finetune.main(arguments(data, output, "--max-steps", 120, "--learning-rate", 0.01))
     facts = record(output)
     assert facts["pairs"] == {"training": 92, "held_out": 8, "left out": 0}
+    assert facts["checkpoint"] == tiny_checkpoint().name
     assert facts["options"]["memory"] == "domain.tsv" and str(data.parent) not in json.dumps(facts)
     assert str(output.parent) not in json.dumps(facts) and str(tiny_checkpoint().parent) not in json.dumps(facts)
     assert gained(facts) > 20
@@ -102,6 +103,16 @@ def test_a_memory_is_learned_from(tmp_path, capsys):
     assert "90 pairs to train" in out and "10 held out" in out and "  memory  zwei " in out
     shown = CliRunner().invoke(app, ["translate", "--to", "de", "--checkpoint", str(output), "two red dogs"])
     assert shown.exit_code == 0, shown.output
+
+
+def test_languages_and_licence_of_a_trained_checkpoint_are_inherited(tmp_path):
+    recipe = {"source_language": "cs", "target_language": "sk", "licence": "mit"}
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "training.json").write_text(json.dumps({"recipe": recipe}))
+    options = finetune.Options(memory=tmp_path / "m.tsv", output=tmp_path / "mine")
+    assert recipe.items() <= finetune.describe(tmp_path, options, str(tmp_path), Memory([], None, None), 7).items()
+    of_memory = finetune.describe(tmp_path, options, str(tmp_path), Memory([], "en", "de"), 7)
+    assert (of_memory["source_language"], of_memory["target_language"]) == ("en", "de")
 
 
 def test_a_small_memory_is_read_more_often():
