@@ -31,7 +31,7 @@ from vaswani_transformer.system.console import exit_with_error
 
 from .curve import read_log
 from .files import atomic_file
-from .parallel_text import missing_files
+from .parallel_text import check_files
 from .recipe import load_recipe
 
 
@@ -52,11 +52,11 @@ def check_data(recipe: Path, variants: list[Variant], data: Path):
         FileNotFoundError: A file is missing.
     """
     for variant in variants:
-        if missing := missing_files(load_recipe(recipe, variant.settings).data, data):
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise FileNotFoundError(
-                f"Run {variant.name}: no such file: {missing[0]}{more}. Set the data folder with --data."
-            )
+        texts = load_recipe(recipe, variant.settings).data
+        try:
+            check_files((*texts.train, *texts.validation, *texts.test), data)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"Run {variant.name}: {error}") from error
 
 
 def read_grid(path: Path) -> tuple[Path, list[Variant]]:

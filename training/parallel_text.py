@@ -51,10 +51,16 @@ def read_pairs(source: Source, folder: str | Path | None = None) -> list[Pair]:
     return list(iterate_pairs(source, folder))
 
 
-def missing_files(data: Data, folder: Path) -> list[Path]:
-    """Return the files of a recipe's sources that do not exist."""
-    paths = [path for source in (*data.train, *data.validation, *data.test) for path in source.files(folder)]
-    return [path for path in dict.fromkeys(paths) if not path.is_file()]
+def check_files(sources: Iterable[Source], folder: Path):
+    """Check that the files of sources exist, before long work with the first of them.
+
+    Raises:
+        FileNotFoundError: Some do not exist; the message names one.
+    """
+    paths = [path for source in sources for path in source.files(folder)]
+    if missing := [path for path in dict.fromkeys(paths) if not path.is_file()]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise FileNotFoundError(f"No such file: {missing[0]}{more}. Set the data folder with --data.")
 
 
 def write_pairs(pairs: Iterable[Pair], path: str | Path):

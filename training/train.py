@@ -75,6 +75,7 @@ def train(recipe: RecipeFile, output: Output, data: Data = Path("."), cache: Cac
 
     from .checkpoint import CheckpointError
     from .meter import DivergenceError
+    from .parallel_text import check_files
     from .run import Run
 
     keep_freed_memory()
@@ -83,6 +84,8 @@ def train(recipe: RecipeFile, output: Output, data: Data = Path("."), cache: Cac
         with errors_as_messages(OSError, ValueError):
             loaded = load_recipe(recipe, changes or [])
             check_writable(output / "model")
+            if not output.exists():  # a run that resumes has prepared its data
+                check_files((*loaded.data.train, *loaded.data.validation), data)
             with without_leftovers(output):
                 run = Run(loaded, data, output, cache)
     except KeyboardInterrupt:

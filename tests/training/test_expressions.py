@@ -27,7 +27,7 @@ from training.expressions.times import (
     written_date,
 )
 from training.expressions.values import LANGUAGES, contract
-from training.parallel_text import missing_files, read_pairs
+from training.parallel_text import check_files, read_pairs
 from training.recipe import Source, load_recipe
 
 
@@ -505,9 +505,10 @@ def test_a_recipe_generates_pairs_in_its_direction(recipe_file, tmp_path):
 
 def test_a_missing_table_is_named(recipe_file, tmp_path):
     data = load_recipe(recipe_file).data
-    assert missing_files(data, tmp_path) == []
+    check_files(data.train, tmp_path)
     (tmp_path / "places.tsv").unlink()
-    assert missing_files(data, tmp_path) == [tmp_path / "places.tsv"]
+    with pytest.raises(FileNotFoundError, match="places.tsv"):
+        check_files(data.train, tmp_path)
 
 
 def test_a_row_with_too_few_columns_is_named(recipe_file, tmp_path):

@@ -47,7 +47,7 @@ STATUS_1 = [
     ("recipe open.yaml", "open.yaml is not valid YAML (line 2, column 1): expected"),
     ("recipe mini-en-da", "No such recipe: mini-en-da. Did you mean 'mini-en-de'? The included recipes are"),
     ("recipe mini-en-de --set seed=x", "mini-en-de: - seed is 'x'"),
-    ("grid grid.yaml --output runs", "Run one: no such file: absent.tsv. Set the data folder with --data."),
+    ("grid grid.yaml --output runs", "Run one: No such file: absent.tsv. Set the data folder with --data."),
     ("grid nogrid.yaml --output runs", "nogrid.yaml is not a grid: 'recipe' is missing."),
     ("grid absent.yaml --output runs", "absent.yaml: No such file or directory."),
     ("train pairs.yaml --output one.txt", "Cannot write one.txt/model: one.txt is a file, not a folder."),
@@ -103,6 +103,16 @@ def test_a_run_that_cannot_be_prepared_leaves_no_folder(run, tmp_path):
     (tmp_path / "run").mkdir()
     assert run("train pairs.yaml --output run")[0] == 1
     assert (tmp_path / "run").exists(), "it was there before"
+
+
+def test_a_missing_file_is_noticed_before_the_others_are_read(run, tmp_path):
+    recipe = (
+        FILES["pairs.yaml"].replace("absent", "pairs").replace("data: {", "data: {validation: [{path: absent.tsv}], ")
+    )
+    (tmp_path / "late.yaml").write_text(recipe, encoding="utf-8")
+    status, message = run("train late.yaml --output new/run")
+    assert status == 1 and "No such file: absent.tsv. Set the data folder with --data." in message
+    assert not (tmp_path / "new").exists()
 
 
 def test_no_run_of_a_grid_starts_without_its_data(run, tmp_path):
