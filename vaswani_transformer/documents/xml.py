@@ -110,6 +110,7 @@ class Xml:
         self.encoding = encoding_of(content)
         try:
             self.source = content.decode(self.encoding).encode()
+            "€".encode(self.encoding, errors="xmlcharrefreplace")  # as `edited` will: some only decode
         except (LookupError, UnicodeError) as error:
             raise DocumentError(f"The file is not XML in {self.encoding}: {error}.") from error
         self._top = Tree("", "", {}, 0)

@@ -168,6 +168,13 @@ def test_encodings_stay(encoding):
     assert after.decode(encoding) == text.replace("</source>", '</source><target state="translated">GRÖSSE B</target>')
 
 
+@pytest.mark.parametrize("suffix", [".xlf", ".tmx"])
+@pytest.mark.parametrize("encoding", ["rot13", "idna", "nonsense", "hex", "undefined"])
+def test_an_encoding_that_cannot_be_written_is_an_error(suffix, encoding):
+    with pytest.raises(DocumentError, match=f": The file is not XML in {encoding}: "):
+        unchanged(suffix, f'<?xml version="1.0" encoding="{encoding}"?>{unit("a b")}')
+
+
 @pytest.mark.parametrize("content", ["", "<a/>", "<xliff>", "<xliff/>", "<tmx/>", '<xliff version="1.2"></tmx>'])
 def test_what_is_not_in_the_format_is_an_error(content):
     for suffix in (".xlf", ".tmx"):
