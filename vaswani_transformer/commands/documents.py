@@ -18,6 +18,7 @@ from ..documents import (
 from ..documents.document import primary
 from ..documents.inline import flatten, split_texts
 from ..system.console import Failure, Warnings, err
+from ..system.files import check_regular
 from .glossaries import TermCounter
 from .options import DocumentOptions, ModelChoice, Results, Splitting
 
@@ -33,10 +34,10 @@ def document_in(texts: list[str] | None, input: Path | None, output: Path | None
     A plain text file given by --input is translated line by line.
 
     Raises:
-        BadParameter: a text is the name of a file that cannot be translated as a document.
+        BadParameter: a text is the name of a file that cannot be translated as a document, such as a pipe.
     """
     if input is not None:
-        return input if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
+        return regular(input, "--input") if input.suffix.lower() in {*SUFFIXES} - {".txt"} else None
     names = [text for text in texts or [] if is_file_name(text, output)]
     if not names:
         return None
@@ -44,7 +45,20 @@ def document_in(texts: list[str] | None, input: Path | None, output: Path | None
         raise typer.BadParameter(
             f"{problem} To translate the name itself, pass it on standard input.", param_hint="TEXT"
         )
-    return Path(names[0])
+    return regular(Path(names[0]), "TEXT")
+
+
+def regular(document: Path, parameter: str) -> Path:
+    """Returns a document, which is read several times.
+
+    Raises:
+        BadParameter: it is a pipe or a device.
+    """
+    try:
+        check_regular(document)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=parameter) from error
+    return document
 
 
 def is_file_name(text: str, output: Path | None) -> bool:

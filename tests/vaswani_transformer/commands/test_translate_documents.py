@@ -1,5 +1,7 @@
 """`vaswani translate` with a document."""
 
+import os
+
 import pytest
 from tiny_checkpoint import PAIRS
 
@@ -125,6 +127,14 @@ def test_the_name_of_a_file_is_not_translated(translate, page, arguments, messag
     assert result.exit_code in (1, 2) and result.stdout == ""
     assert message in result.stderr
     assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("arguments", [["pipe.md"], ["-i", "pipe.md"], ["pipe.md", "--show-texts"]])
+def test_a_pipe_is_no_document(translate, page, arguments):
+    os.mkfifo(page.parent / "pipe.md")
+    result = translate(*arguments, "-o", "out.md")
+    assert result.exit_code == 2 and "pipe.md is not a regular file." in result.stderr
 
 
 def test_a_document_on_standard_input_is_not_read_as_lines(translate):
