@@ -244,7 +244,9 @@ def _check_tokenizer(source: str | Path, tokenizer: PreTrainedTokenizerBase):
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return
-    growth = max(_growth(step) for step in (backend.normalizer, backend.decoder))
+    backend.no_padding()  # of tokenizer.json, which can be of any length; each call sets its own
+    steps = [json.loads(step.__getstate__()) for step in (backend.normalizer, backend.decoder) if step]
+    growth = max(map(_growth, steps), default=1)
     if growth > MAX_GROWTH:
         raise LoadingError(f"The tokenizer of {source} makes texts up to {growth:,} times as long. Do not use it.")
     try:
@@ -257,13 +259,11 @@ def _check_tokenizer(source: str | Path, tokenizer: PreTrainedTokenizerBase):
         raise LoadingError(f"The tokenizer of {source} {problem}") from error
 
 
-def _growth(step: Any) -> int:
+def _growth(step: dict[str, Any]) -> int:
     """Returns how many times as long a text can become by the replacements of a normalizer or decoder."""
-    if step is None:
-        return 1
-    settings = json.loads(step.__getstate__())
-    steps = settings.get("normalizers") or settings.get("decoders") or [settings]
-    return math.prod(max(1, len(str(each.get("content", each.get("prepend", ""))))) for each in steps)
+    if steps := step.get("normalizers") or step.get("decoders"):
+        return math.prod(map(_growth, steps))
+    return max(1, len(str(step.get("content", step.get("prepend", "")))))
 
 
 def _check_vocabulary(source: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase):

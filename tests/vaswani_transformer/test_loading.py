@@ -166,14 +166,30 @@ SLOW = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated",
             "makes texts up to 1,000,000,000,000 times",
         ),
         ({"decoder": {"type": "Sequence", "decoders": [GROWTH] * 2}}, "makes texts up to 1,000,000 times as long"),
+        (
+            {
+                "normalizer": {
+                    "type": "Sequence",
+                    "normalizers": [{"type": "Sequence", "normalizers": [GROWTH] * 2}] * 2,
+                }
+            },
+            "makes texts up to 1,000,000,000,000 times",
+        ),
         ({"pre_tokenizer": SLOW}, "has a regular expression that takes too long"),
     ],
-    ids=["normalizer", "decoder", "regular expression"],
+    ids=["normalizer", "decoder", "nested", "regular expression"],
 )
 def test_a_tokenizer_that_would_use_up_memory_or_time(folder, fields, message):
     change_json(folder / "tokenizer.json", **fields)
     with pytest.raises(LoadingError, match=message):
         load(folder)
+
+
+def test_the_padding_of_tokenizer_json_which_can_be_of_any_length_is_not_used(folder):
+    padding = {"strategy": {"Fixed": 10_000}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
+    change_json(folder / "tokenizer.json", padding=padding | {"pad_type_id": 0, "pad_token": "<pad>"})
+    _, tokenizer = load(folder)
+    assert len(tokenizer.backend_tokenizer.encode("A dog.").ids) < 100
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"max_length": "long", "source_language": 5}', "[]"])

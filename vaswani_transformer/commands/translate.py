@@ -97,7 +97,7 @@ def translate(
         pipeline = models.load_with_status(*model)
         models.note_default_calibration(source, pipeline, results.settings())
         beams = search.beams or pipeline.model.generation_config.num_beams or 1
-        if isinstance(beams, int):  # `generate` reports any other value from generation_config.json
+        if isinstance(beams, int) and beams > 0:  # `generate` reports any other value from generation_config.json
             check_n_best(results.n_best, beams)
         translator = LineTranslator(pipeline, model, batch_size, settings | results.settings(), processes)
         window = batch_size or INPUT_WINDOW
