@@ -1,6 +1,7 @@
 """The exported page: its files, equal to the checkpoint's, refusals by name, and no partial folders."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from transformers import AutoTokenizer
 
 from vaswani_transformer import load
 from vaswani_transformer.explorer import export as export_module
+from vaswani_transformer.explorer.app import HEADERS
 from vaswani_transformer.explorer.checkpoints import open_checkpoint
 from vaswani_transformer.explorer.engine import check_engine
 from vaswani_transformer.explorer.export import export
@@ -40,6 +42,14 @@ def test_all_files_are_there_and_no_other(copy):
     assert files == {"index.html", "lib/data.js", "data/checkpoints.json", *tiny, *mini}
     assert "<html data-exported" in (copy / "index.html").read_text(encoding="utf-8")
     assert not copy.with_name("site.partial").exists()
+
+
+def test_a_copy_without_a_server_of_ours_has_the_same_policy_before_anything_is_loaded(cache, tmp_path):
+    export([cache.open()], tmp_path / "site", text=TEXT)
+    before = (tmp_path / "site" / "index.html").read_text(encoding="utf-8").partition("<link")[0]
+    [policy] = re.findall(r'http-equiv="Content-Security-Policy"\s+content="([^"]*)"', before)
+    # Browsers take "frame-ancestors" only from a server.
+    assert f"{policy}; frame-ancestors 'none'" == HEADERS["Content-Security-Policy"] and "<script" not in before
 
 
 def test_the_first_checkpoint_is_the_current_one_and_opens_with_the_text(copy):
