@@ -6,9 +6,11 @@ objects. Each element and each object of the source is in the translation exactl
 """
 
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from ..model.spans_vaswani import Span, words
@@ -363,9 +365,10 @@ def transfer_markup(
         alignments: Pairs of spans, of a source word and of a word that translates it.
     """
     pieces: list[Piece] = []
+    sources = sources_by_character(alignments, line)
     for piece in split_pieces(translation, line.objects):
         is_line_end = len(f"{piece.text}.".splitlines()) > 1
-        source = None if is_line_end else find_source(piece.span, alignments, line)
+        source = None if is_line_end else find_source(piece.span, alignments, sources)
         pieces += [piece] if piece.group else split_at_markup(piece, source, line)
     placed = {id(piece.group) for piece in pieces}
     for group in line.glued:
@@ -399,12 +402,23 @@ def split_pieces(translation: str, objects: dict[str, Kept]) -> list[Piece]:
     return pieces
 
 
-def find_source(span: Span, alignments: Sequence[tuple[Span, Span]], line: Line) -> Span | None:
+def sources_by_character(alignments: Sequence[tuple[Span, Span]], line: Line) -> dict[int, int]:
+    """Return the number of the first alignment with a word of the source, for each character of the translation."""
+    has_text = bytearray(len(line.text))
+    for (begin, end), _ in line.runs:
+        has_text[begin:end] = b"\1" * (end - begin)
+    sources: dict[int, int] = {}
+    for number, ((begin, end), target) in enumerate(alignments):
+        if any(has_text[begin:end]):
+            for character in range(*target):
+                sources.setdefault(character, number)
+    return sources
+
+
+def find_source(span: Span, alignments: Sequence[tuple[Span, Span]], sources: dict[int, int]) -> Span | None:
     """Return the span of the source word that this span translates, or None if there is none, as for a space."""
-    for (begin, end), (target_begin, target_end) in alignments:
-        if target_begin < span[1] and span[0] < target_end and any(b < end and begin < e for (b, e), _ in line.runs):
-            return begin, end
-    return None
+    number = min((sources[character] for character in range(*span) if character in sources), default=None)
+    return None if number is None else alignments[number][0]
 
 
 def split_at_markup(piece: Piece, source: Span | None, line: Line) -> list[Piece]:
@@ -415,7 +429,9 @@ def split_at_markup(piece: Piece, source: Span | None, line: Line) -> list[Piece
     if source is None:
         return [piece]
     begin, end = source
-    runs = [(max(b, begin), min(e, end), path) for (b, e), path in line.runs if b < end and begin < e]
+    first = bisect_right(line.runs, begin, key=lambda run: run[0][1])
+    overlapping = takewhile(lambda run: run[0][0] < end, map(line.runs.__getitem__, range(first, len(line.runs))))
+    runs = [(max(b, begin), min(e, end), path) for (b, e), path in overlapping]
     if piece.text != line.text[begin:end]:
         path = max((path for _, _, path in runs), key=len)
         # A comma aligned with a bold word is bold only if the source's bold text begins or ends with one.
@@ -474,14 +490,16 @@ class Tree:
     line: Line
     pieces: list[Piece]
     lost: list[Lost] = field(default_factory=list)
+    children: dict[Path, list[tuple[Path, Span]]] = field(default_factory=dict)  # of each element
+
+    def __post_init__(self):
+        for path, span in self.line.elements:
+            self.children.setdefault(path[:-1], []).append((path, span))
 
     def build(self, path: Path, source: Span, begin: int, end: int) -> list[Node]:
         """Return the nodes for the pieces from `begin` to `end`, which are inside the elements of `path`."""
-        inner = [(p, span) for p, span in self.line.elements if p[:-1] == path]
-        intervals: dict[Path, tuple[int, int]] = {}
-        for child, _ in inner:
-            if (interval := self.largest_run(child, begin, end)) is not None:
-                intervals[child] = interval
+        inner = self.children.get(path, [])
+        intervals = self.largest_runs(inner, len(path) + 1, begin, end)
         copies: dict[int, list[Node]] = {}
         for child, span in inner:
             if child not in intervals:
@@ -525,28 +543,35 @@ class Tree:
             intervals[child] = first, last
             taken.update(range(first, last))
 
-    def largest_run(self, path: Path, begin: int, end: int) -> tuple[int, int] | None:
-        """Return the uninterrupted pieces of an element that have the most words, or None if none has any.
+    def largest_runs(
+        self, inner: Sequence[tuple[Path, Span]], depth: int, begin: int, end: int
+    ) -> dict[Path, tuple[int, int]]:
+        """Return for each element the uninterrupted pieces of it that have the most words, if any has some.
 
-        If the element has others inside it, these are all its pieces, unless there are neighbours' between them.
+        If an element has others inside it, these are all its pieces, unless there are neighbours' beside them.
         """
-        runs: list[list[int]] = [[]]
-        has_neighbours = False  # since the first piece
+        runs: dict[Path, list[list[int]]] = {}
+        previous: Path | None = None
+        numbers: Counter[Path] = Counter()  # of pieces in an element
         for i in range(begin, end):
             if (around := self.pieces[i].path) is None:
                 continue
-            if around[: len(path)] == path:
-                runs[-1].append(i)
-            elif runs[-1]:
-                runs.append([])
-            has_neighbours |= len(around) >= len(path) and around[: len(path)] != path
-        counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in runs]
-        best = max(range(len(runs)), key=counts.__getitem__)
-        if not any(counts[best]):
-            return None
-        if not has_neighbours and any(p[:-1] == path for p, _ in self.line.elements):
-            return min(run[0] for run in runs if run), max(run[-1] for run in runs if run) + 1
-        return runs[best][0], runs[best][-1] + 1
+            if (owner := around[:depth]) != previous:
+                runs.setdefault(owner, []).append([])
+            runs[owner][-1].append(i)
+            previous = owner
+            numbers[owner] += len(around) >= depth
+        total, intervals = numbers.total(), {}
+        for path, _ in inner:
+            own = runs.get(path, [])
+            counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in own]
+            best = max(range(len(own)), key=counts.__getitem__, default=None)
+            if best is None or not any(counts[best]):
+                continue
+            is_alone = numbers[path] == total
+            chosen = [own[0][0], own[-1][-1]] if is_alone and path in self.children else own[best]
+            intervals[path] = chosen[0], chosen[-1] + 1
+        return intervals
 
     def has_letters(self, i: int) -> bool:
         return self.pieces[i].group is None and self.pieces[i].is_word
