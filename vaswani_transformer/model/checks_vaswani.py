@@ -23,6 +23,7 @@ from .numbers_vaswani import (
     Number,
     can_match,
     compare_numbers,
+    is_month,
     read_numbers,
 )
 
@@ -134,7 +135,7 @@ def differing_numbers(
     """Return the numbers that are missing in the translation, and those in digits that only the translation has.
 
     In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only
-    the translation has, count only if one is missing and the translation has another one instead.
+    the translation has, count only if one is missing and the translation has another one instead, or as an amount.
     """
     missing, extra = compare_numbers(*numbers_of(source, translation, languages))
     missing = [number for number in missing if number.is_required and not is_copied(number, translation)]
@@ -142,13 +143,15 @@ def differing_numbers(
     if not (missing and extra):
         has_words = number_languages(languages)[0] is not NEUTRAL
         missing = [number for number in missing if is_larger(number, 1 if has_words else MAX_SPELLED_OUT)]
-        extra = [number for number in extra if is_larger(number, MAX_SPELLED_OUT)]
+        text = outside_kept_items(translation)
+        extra = [x for x in extra if is_larger(x, MAX_SPELLED_OUT) or any(currencies((x,), text))]
     return missing, extra
 
 
 def is_copied(number: Number, translation: str) -> bool:
     """Return whether a number word with a capital, which may belong to a name such as "BBC Two", is copied."""
-    return number.text[0].isupper() and re.search(rf"\b{re.escape(number.text)}\b", translation, re.I) is not None
+    has_capital = number.text[0].isupper() and not is_month(number)
+    return has_capital and re.search(rf"\b{re.escape(number.text)}\b", translation, re.I) is not None
 
 
 def number_languages(languages: Languages) -> tuple[Language, Language]:

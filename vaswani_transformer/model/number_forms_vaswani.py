@@ -26,6 +26,9 @@ FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
     """Return how a language writes a number: digits in digits, words in both ways; nothing if it may mean several."""
+    months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
+    if months:
+        return (language.name_of_month(months[0]),) if language.months else ()
     times = [value[1] for value in number.values if isinstance(value, tuple)]
     if times:
         return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()

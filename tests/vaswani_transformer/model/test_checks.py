@@ -98,6 +98,17 @@ def test_problems_are_described(source, translation, problem):
         ("en fr", "On March 14, 2025.", "Le 14 mars 2025."),
         ("en de", "On 3/14/2025.", "Am 14.3.2025."),
         ("en fr", "On 3/14/2025.", "Le 14 mars 2025."),
+        (
+            "de en",
+            "Er kam am dritten Oktober, am Ende des 14. Novembers.",
+            "He came on October 3, by the 14th of November.",
+        ),
+        ("en fr", "Seven days: from September 11 to 17 May 2010.", "Sept jours : du 11 septembre au 17/5/2010."),
+        ("en de", "In May 2010 you may 3 times.", "Im Mai 2010 darfst du dreimal."),
+        ("fr en", "Les 12 maisons et 5 mais.", "The 12 houses and 5 buts."),
+        ("en de", "A walk in March and April.", "Ein Spaziergang im Frühling."),
+        ("de en", "Um fünf vor halb neun.", "At twenty-five past eight."),
+        ("en de", "It costs a dollar.", "Es kostet einen Dollar."),
         ("en de", "In the 1980s.", "In den 80er Jahren."),
         ("en de", "Add 120 g, 2 kg, 5 GB and 3 L.", "Nimm 120 G, 2 Kg, 5GB und 3 l."),
         ("en fr", "Add 2 kg and 5 GB.", "Ajoutez deux kilogrammes et 5 Go."),
@@ -189,6 +200,11 @@ def test_numbers_of_good_translations_are_equal(languages, source, translation):
         ("de en", "Freitag um 10 Uhr.", "Friday at 10 p.m.", ["10 Uhr"], ["10 p.m."]),
         ("fr en", "À 10 heures.", "At 10 p.m.", ["10 heures"], ["10 p.m."]),
         ("en de", "On 3/14/2025.", "Am 15.3.2025.", ["3/14/2025"], ["15.3.2025"]),
+        ("de fr", "Am 5. Mai 1999.", "Le 5 juin 1999.", ["Mai"], []),
+        ("en fr", "14 March 2025.", "Le 14 March 2025.", ["March"], []),
+        ("de en", "Am dritten Oktober.", "On October 4.", ["dritten"], ["4"]),
+        ("de en", "Um fünf vor halb neun.", "At 8:35.", ["fünf vor halb neun"], ["8:35"]),
+        ("en de", "It costs $1,250.50.", "Es kostet $1 1.250,50.", [], ["1"]),
         ("en de", "Version 2.14.1.", "Version 2.14.2.", ["2.14.1"], ["2.14.2"]),
         ("en de", "The set [15,21].", "Die Menge [15.21].", ["[15,21]"], []),
         ("en fr", "Eleven workers left.", "Les élévateurs sont partis.", ["Eleven"], []),
@@ -273,6 +289,7 @@ def test_a_better_translation_writes_numbers_as_its_language_does():
     ]
     assert required_forms("Freitag um 10 Uhr.", "Friday.", ("de", "en")) == [("10 a.m.",)]
     assert required_forms("at 9:30 p.m.", "à", ("en", "fr")) == [("21 h 30",)]
+    assert required_forms("Am 5. Mai.", "Le 5 juin.", ("de", "fr")) == [("mai",), ("5",)]
     assert required_forms("half past nine", "halb acht", ("en", "de")) == []  # in the morning or in the evening
 
 
