@@ -49,6 +49,27 @@ def is_known_in_lower_case(word: str, language: str) -> bool | None:
     return None if in_lower_case == with_capital else in_lower_case
 
 
+def spelling_with_capitals(word: str, language: str) -> str | None:
+    """Return a word as the dictionary has it, such as "Iraq" or "NATO"; None if it has it in lower case or not at all.
+
+    Other dictionaries than the English one have hardly any names, or have nearly all words in lower case, too.
+    """
+    if simplemma is None or language != "en":
+        return None
+    dictionary = dictionaries().get_dictionary(language)
+    spellings = (word.lower(), word.capitalize(), word.upper())
+    found = next((spelling for spelling in spellings if spelling in dictionary), spellings[0])
+    return None if found == spellings[0] else found
+
+
+def has_word(word: str, language: str) -> bool:
+    """Return whether the dictionary has a word, in lower case or with a capital."""
+    if simplemma is None:
+        return False
+    dictionary = dictionaries().get_dictionary(language)
+    return word.lower() in dictionary or word.capitalize() in dictionary
+
+
 def accented_forms(word: str, language: str) -> list[str]:
     """Return the words in lower case that differ from `word` only by accents; none if the dictionary has `word`."""
     if simplemma is None or word in dictionaries().get_dictionary(language):

@@ -43,7 +43,14 @@ def translate():
         ("en", "THE USB PORT OF THE PC IS BROKEN", "The USB port of the PC is broken"),
         ("en", "MAX. LOAD 500 kg, OPEN 9AM", "Max. load 500 kg, open 9am"),
         ("en", "KEEP %s, {NAME}, <B>BOLD</B>, MY_VAR, HTTP://A.ORG/B", "Keep %s, {NAME}, <B>bold</B>, MY_VAR, HTTP://A.ORG/B"),
-        ("en", "PLAN B FOR LOUIS XIV", "Plan B for louis XIV"),
+        ("en", "PLAN B FOR LOUIS XIV", "Plan B for Louis XIV"),
+        ("en", "NATO AND THE EU LEFT IRAQ IN MARCH", "NATO and the EU left Iraq in March"),
+        ("en", "MR. SMITH MAY MARCH ON 14 MARCH, AND DR. LEE?", "Mr. Smith may march on 14 March, and Dr. Lee?"),
+        ("en", "OK, NO TV AT 5 PM", "OK, no TV at 5 PM"),
+        ("en", "OPEN CONFIG.JSON AT WWW.EXAMPLE.ORG/HELP", "Open CONFIG.JSON at WWW.EXAMPLE.ORG/HELP"),
+        ("en", "I'LL WAIT, WE'VE TIME", "I'll wait, we've time"),
+        ("de", "AUSSAGE DER EU: HEISS, SAGT PETER, BRD", "Aussage der EU: heiß, sagt Peter, BRD"),
+        ("fr", "L'OTAN A EU PEUR", "L'OTAN a eu peur"),
         ("de", "DIE STRASSE IST GESPERRT, DER ZUG FÄHRT", "Die Straße ist gesperrt, der Zug fährt"),
         ("de", "GROẞE STRAẞE", "Große Straße"),
         ("de", "DIE STRAßE WAR GROß", "Die Straße war groß"),
@@ -63,7 +70,8 @@ def test_words_in_capitals_get_the_case_of_the_vocabulary(language, text, wanted
 
 @pytest.mark.parametrize(
     "text",
-    ["", "12", "I", "OK", "NASA", "USB", "HTTP", "USA! USA!", "Do NOT open this door.", "I work at NASA.", "It is A4.",
+    ["", "12", "I", "OK", "NASA", "USB", "HTTP", "USA! USA!", "CEO", "EU, UN, NATO",
+     "Do NOT open this door.", "I work at NASA.", "It is A4.",
      "WARNING: Do not open this door", "The END", "MY_VAR {NAME} %S HTTP://A.ORG", "日本", "A", "Title Case Words"],
 )  # fmt: skip
 def test_other_texts_stay(text):
@@ -169,6 +177,8 @@ def test_only_the_case_of_a_text_changes(text):
 def test_without_a_dictionary_unknown_words_keep_their_letters(monkeypatch):
     monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
     assert sentence_case("ETAT DES LIEUX", "fr") == "Etat des lieux"
+    assert sentence_case("IT IS IRAQ") == "It is iraq"
+    assert sentence_case("DER WEISSE HUND", "de") == "Der Weisse Hund"
 
 
 # The pipeline --------------------------------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ def test_ordinary_text_has_no_items(text):
 @pytest.mark.parametrize(
     "unit",
     ["a.", "a-", "a@", "a_a.", "://(", "://a(b", "www.(", "1.", "1-", "1 ", "+1", "0", "(0", "a_",
-     "aA", "Aa", "a/", "/a", "a\\", "{", "<a", "`a", "[a", "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#"],
+     "aA", "Aa", "a/", "/a", "a\\", "{", "<a", "`a", "[a",
+     "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_and_not_faster(unit):
     """A pattern that tries again from each place would not end on so long a text."""
