@@ -9,9 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from difflib import SequenceMatcher
 from itertools import takewhile
 
 from .items_vaswani import kept_items, outside_kept_items
+from .lemmas_vaswani import has_word, without_accents
 from .number_forms_vaswani import usual_forms
 from .numbers_vaswani import (
     LANGUAGES,
@@ -69,6 +71,9 @@ PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
 NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
+INSIDE_SENTENCE = re.compile(r"(?<=[\w,] )[A-Z][a-z]{3,}\b(?!-)")  # an English word with a capital
+MIN_SIMILARITY = 0.5  # of a name and its form in another language: "Savitskaya", "Sawizkaja"
+LAST_LATIN = 0x24F  # code point
 AFTER_TITLE = re.compile(rf"\b(?:(?:{'|'.join(TITLES)})\.?[ \u00a0])+({NAME}{SURNAMES})")
 AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
 # Words with letters that the language does not have are names.
@@ -232,13 +237,36 @@ def digits_of(text: str) -> str:
 
 
 def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:
-    """Return the names in the source of which the translation has no word with the same first letters.
+    """Return the names in the source of which nothing is left in the translation.
 
     Only names that other languages keep are checked: after a title, common first names and the names after them, and
-    words with foreign letters. Other words with capitals may have to be translated: "Vienna", "Friday", "President".
+    words with foreign letters must keep their first letters. English words with a capital that the dictionary does not
+    have must be similar to a word of the translation. Other words with capitals may have to be translated: "Vienna",
+    "Friday", "President". Translations in other scripts are not checked.
     """
-    beginnings = {beginning(word) for word in re.findall(r"[^\W\d_]+", translation)}
-    return [name for name in dict.fromkeys(names(source, language)) if beginning(name) not in beginnings]
+    words = re.findall(r"[^\W\d_]+", translation)
+    letters = "".join(words)
+    if 2 * sum(ord(letter) > LAST_LATIN for letter in letters) > len(letters):
+        return []
+    beginnings = {beginning(word) for word in words}
+    missing = [name for name in names(source, language) if beginning(name) not in beginnings]
+    capitals = [word for word in words if word[0].isupper()]
+    if language == "en":
+        unknown = (name for name in unknown_words(source) if beginning(name) not in beginnings)
+        missing += [name for name in unknown if not any(is_similar(name, word) for word in capitals)]
+    return list(dict.fromkeys(missing))
+
+
+def unknown_words(text: str) -> Iterator[str]:
+    """Yield the words with a capital inside an English text that the dictionary does not have: names."""
+    for match in INSIDE_SENTENCE.finditer(outside_kept_items(text)):
+        if [has_word(word, "en") for word in (match[0], match[0].removesuffix("s"))] == [False, False]:
+            yield match[0]
+
+
+def is_similar(name: str, word: str) -> bool:
+    letters = (without_accents(text.lower()) for text in (name, word))
+    return SequenceMatcher(None, *letters).ratio() >= MIN_SIMILARITY
 
 
 def names(text: str, language: str | None) -> Iterator[str]:

@@ -62,10 +62,10 @@ def spelling_with_capitals(word: str, language: str) -> str | None:
     return None if found == spellings[0] else found
 
 
-def has_word(word: str, language: str) -> bool:
-    """Return whether the dictionary has a word, in lower case or with a capital."""
+def has_word(word: str, language: str) -> bool | None:
+    """Return whether the dictionary has a word, in lower case or with a capital; None without a dictionary."""
     if simplemma is None:
-        return False
+        return None
     dictionary = dictionaries().get_dictionary(language)
     return word.lower() in dictionary or word.capitalize() in dictionary
 

@@ -16,6 +16,7 @@ from transformers.utils import cached_file
 
 from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case, overlaps, with_capital_start, without_stress
 from .checks_vaswani import (
+    LAST_LATIN,
     Languages,
     differing_numbers,
     find_problems,
@@ -44,7 +45,6 @@ RETRY_BEAMS = 8
 STAND_INS = "XYZQKWVJ"  # letters that every model copies
 MIN_PIECE = 40  # characters of a clause that is translated by itself
 BROKEN = re.compile("\ufffd+")
-LAST_LATIN = 0x24F  # code point; the tokenizer is asked only about letters after it
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class LongTexts:
     def is_foreign(self, text: str) -> bool:
         """Return whether the tokenizer does not know most of the text's letters, or only their bytes."""
         if text.isascii() or not any(ord(c) > LAST_LATIN for c in text):
-            return False
+            return False  # the tokenizer is asked only about other letters
         letters = "".join(c for c in text if c.isalpha())
         unknown = [c for c in letters if ord(c) > LAST_LATIN and self.is_unknown(c)]
         return 2 * len(unknown) > len(letters)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vaswani_transformer.model import lemmas_vaswani
 from vaswani_transformer.model.checks_vaswani import (
     count_repetitions,
     differing_numbers,
@@ -255,6 +256,12 @@ def test_units_must_remain(languages, source, translation, missing):
         ("en de", "Lena Brandvold scored twice.", "Lena traf zweimal.", ["Brandvold"]),
         ("en fr", "She met Özdemir.", "Elle l'a rencontré.", ["Özdemir"]),
         ("fr en", "M. Dupont est parti.", "He has left.", ["Dupont"]),
+        ("en fr", "The journey through the Talysh Mountains.", "Le voyage via les montagnes T analyh.", ["Talysh"]),
+        ("en de", "The path, Brandvold said, led to Kvikkjokk.", "Der Weg führte.", ["Brandvold", "Kvikkjokk"]),
+        ("en de", "It is Svetlana Savitskaya of Algeria.", "Es ist Swetlana Sawizkaja aus Algerien.", []),
+        ("en de", "Kvikkjokks are well-known, in Vienna.", "Sie sind in Wien bekannt.", []),
+        ("en ru", "Happy birthday, Lisa Kvikkjokk!", "С днём рождения, Лиза!", []),
+        ("en ja", "Mr Schröder has π.", "シュレーダーさんは元気です。", []),
         (" ", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
         ("en de", "On Friday the French President saw Vienna.", "Am Freitag sah der Präsident Wien.", []),
         ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag, Lisas Mutter!", []),
@@ -266,6 +273,11 @@ def test_units_must_remain(languages, source, translation, missing):
 def test_names_must_remain(languages, source, translation, missing):
     pair = tuple(languages.split()) or (None, None)
     assert find_problems(source, translation, pair) == [f"{name} is missing from the translation" for name in missing]
+
+
+def test_without_a_dictionary_unknown_words_are_not_names(monkeypatch):
+    monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
+    assert find_problems("He went to Kvikkjokk.", "Er ging.", ("en", "de")) == []
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
