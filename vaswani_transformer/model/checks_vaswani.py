@@ -71,6 +71,7 @@ PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
 NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
+AFTER_SAINT = re.compile(r"\bSainte?-([^\W\d_]+)")  # Saint-Étienne, but not Saint-Esprit
 INSIDE_SENTENCE = re.compile(r"(?<=[\w,] )[A-Z][a-z]{3,}\b(?!-)")  # an English word with a capital
 MIN_SIMILARITY = 0.5  # of a name and its form in another language: "Savitskaya", "Sawizkaja"
 LAST_LATIN = 0x24F  # code point
@@ -239,10 +240,10 @@ def digits_of(text: str) -> str:
 def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:
     """Return the names in the source of which nothing is left in the translation.
 
-    Only names that other languages keep are checked: after a title, common first names and the names after them, and
-    words with foreign letters must keep their first letters. English words with a capital that the dictionary does not
-    have must be similar to a word of the translation. Other words with capitals may have to be translated: "Vienna",
-    "Friday", "President". Translations in other scripts are not checked.
+    Only names that other languages keep are checked: after a title, common first names and the names after them,
+    saints and words with foreign letters must keep their first letters. English words with a capital that the
+    dictionary does not have must be similar to a word of the translation. Other words with capitals may have to be
+    translated: "Vienna", "Friday", "President". Translations in other scripts are not checked.
     """
     words = re.findall(r"[^\W\d_]+", translation)
     letters = "".join(words)
@@ -277,6 +278,7 @@ def names(text: str, language: str | None) -> Iterator[str]:
     for match in AFTER_FIRST_NAME.finditer(text):
         # In German, a noun may follow: "dass Tom Hilfe braucht".
         yield from capitalised(match[1] if language in ("en", "fr") else match[1].partition(" ")[0])
+    yield from (match[1] for match in AFTER_SAINT.finditer(text) if has_word(match[1], "fr") is False)
     if language in LETTERS:
         native = f"abcdefghijklmnopqrstuvwxyz-{LETTERS[language]}"
         foreign = (word for word in re.findall(NAME, text) if not {*word.lower()} <= {*native})

@@ -256,6 +256,8 @@ def test_units_must_remain(languages, source, translation, missing):
         ("en de", "Lena Brandvold scored twice.", "Lena traf zweimal.", ["Brandvold"]),
         ("en fr", "She met Özdemir.", "Elle l'a rencontré.", ["Özdemir"]),
         ("fr en", "M. Dupont est parti.", "He has left.", ["Dupont"]),
+        ("fr en", "Il habite à Saint-Étienne.", "He lives in St.", ["Étienne"]),
+        ("fr en", "Au nom du Saint-Esprit, à Saint-Laurent.", "In the name of the Holy Spirit, in St. Laurent.", []),
         ("en fr", "The journey through the Talysh Mountains.", "Le voyage via les montagnes T analyh.", ["Talysh"]),
         ("en de", "The path, Brandvold said, led to Kvikkjokk.", "Der Weg führte.", ["Brandvold", "Kvikkjokk"]),
         ("en de", "It is Svetlana Savitskaya of Algeria.", "Es ist Swetlana Sawizkaja aus Algerien.", []),
