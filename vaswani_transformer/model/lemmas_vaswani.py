@@ -57,9 +57,9 @@ def spelling_with_capitals(word: str, language: str) -> str | None:
     if simplemma is None or language != "en":
         return None
     dictionary = dictionaries().get_dictionary(language)
-    spellings = (word.lower(), word.capitalize(), word.upper())
-    found = next((spelling for spelling in spellings if spelling in dictionary), spellings[0])
-    return None if found == spellings[0] else found
+    if word.lower() in dictionary:
+        return None
+    return next((spelling for spelling in (word.capitalize(), word.upper()) if spelling in dictionary), None)
 
 
 def has_word(word: str, language: str) -> bool | None:

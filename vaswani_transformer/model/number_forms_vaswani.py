@@ -67,7 +67,8 @@ def copied_numbers(
 ) -> Iterator[tuple[Span, str]]:
     """Yield the spans of numbers and times that the translation copied from the source, and how its language has them.
 
-    "$1,250.50" becomes "$1.250,50" in German, "9 AM" becomes "9 Uhr". Versions, sections and dates stay.
+    "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr". Versions, sections and
+    dates stay.
 
     Args:
         source: What the model got.
@@ -83,7 +84,8 @@ def copied_numbers(
         if time := time_form(number, target_language):
             forms[number.text] = time
         elif amount := amount_form(number, text, languages):
-            forms.update([amount])
+            digits, form = amount
+            forms.update({old: form for old in (digits, *(re.sub(r"\D", mark, digits) for mark in ".,"))})
     forms = {old: new for old, new in forms.items() if old != new}
     if forms:
         copied = re.compile(
