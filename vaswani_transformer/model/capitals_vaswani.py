@@ -32,6 +32,7 @@ DATE_BEFORE, DATE_AFTER = re.compile(r"(?:\d|\d(?:ST|ND|RD|TH)|\b(?:IN|OF))[ \u0
 AMBIGUOUS_MONTHS = ("MARCH", "MAY", "AUGUST")
 ROMAN = re.compile("[IVX]{2,}")
 AFTER_DIPHTHONG = re.compile(r"(?<=[aeä]u|ei|ie)ss(?<!\bauss(?!e[nr]))")  # "heiss" is "heiß", but "aussehen" stays
+LABEL = re.compile(r"[^:]{2,40}?(?=[ \u00a0\u202f]?:\s)")  # "WARNING" in "WARNING: Do not open"
 GERMAN_VERB = re.compile("(?:(?<![hk]ei)(?<!schaf)t(?:en?)?|en)$", re.IGNORECASE)
 # Words of one letter; others, as in "plan B", keep their capital.
 LETTERS = {"en": "a", "de": "", "fr": "aàcdjlmnsty"}
@@ -101,6 +102,24 @@ def in_sentence_case(
     if not has_better:
         return None
     return Replaced(text, with_first_capital(text, replacements))
+
+
+def label_in_sentence_case(
+    text: str, tokenizer: PreTrainedTokenizerBase, language: str | None = None, fixed: Iterable[Span] = ()
+) -> Replaced | None:
+    """Return a text with its label, such as "WARNING: Do not open", as in sentence case, or None without such a label.
+
+    The arguments are those of `in_sentence_case`.
+    """
+    match = LABEL.match(text)
+    label = in_sentence_case(match[0], tokenizer, language, fixed) if match else None
+    return label and Replaced(text, [(old, label.text[slice(*new)]) for old, new in label.places])
+
+
+def has_label(text: str) -> bool:
+    """Return whether a text begins with a label in capitals: a quick test before the exact one."""
+    match = LABEL.match(text)
+    return match is not None and has_capitals(match[0])
 
 
 def certain_spelling(match: re.Match, language: str | None) -> str | None:
@@ -222,7 +241,12 @@ def with_first_capital(text: str, replacements: list[tuple[Span, str]]) -> list[
 
 
 def in_capitals(translation: str, source: str) -> Replaced:
-    """Return a translation in capitals, except for items to keep and words that the source has in lower case, too."""
+    """Return a translation in capitals, except for items to keep and words that the source has in lower case, too.
+
+    If only the label at the beginning of the source is in capitals, so is that of the translation.
+    """
+    is_label = has_label(source) and not has_capitals(source)
+    end = translation.find(":") + 1 if is_label else len(translation)
     spared = {word for word in WORD.findall(source) if not word.isupper()}
     items = [match.span() for match in KEPT_ITEM.finditer(translation)]
     eszett = "ẞ" if "ẞ" in source else "SS"
@@ -230,7 +254,7 @@ def in_capitals(translation: str, source: str) -> Replaced:
         translation,
         (
             (match.span(), match[0].replace("ß", eszett).upper())
-            for match in WORD.finditer(translation)
+            for match in WORD.finditer(translation, 0, end)
             if match[0] not in spared and not overlaps(match.span(), items)
         ),
     )

@@ -14,7 +14,16 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case, overlaps, with_capital_start, without_stress
+from .capitals_vaswani import (
+    has_capitals,
+    has_label,
+    in_capitals,
+    in_sentence_case,
+    label_in_sentence_case,
+    overlaps,
+    with_capital_start,
+    without_stress,
+)
 from .checks_vaswani import (
     LAST_LATIN,
     Languages,
@@ -287,14 +296,15 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return each sentence in capitals, in Title Case or with stressed words in the usual case, others as None."""
+        """Return each sentence with capitals, such as Title Case or stressed words, in the usual case, others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
         recased: list[Replaced | None] = []
         for text in sentences:
             # Looking for terms takes longer than these tests, which most sentences fail.
-            if not (has_capitals(text) or is_title(text, language) or without_stress(text, language)):
+            is_plain = not (has_capitals(text) or has_label(text) or is_title(text, language))
+            if is_plain and not without_stress(text, language):
                 recased.append(None)
                 continue
             terms = self.settings.glossary.uses(text, language) if self.settings.glossary else []
@@ -302,6 +312,7 @@ class LongTexts:
             recased.append(
                 in_sentence_case(text, self.tokenizer, language, spans)
                 or title_in_sentence_case(text, self.tokenizer, language, spans, names)
+                or label_in_sentence_case(text, self.tokenizer, language, spans)
                 or without_stress(text, language, spans)
             )
         return recased
@@ -406,8 +417,8 @@ def remove_broken(source: str, translation: Translation) -> bool:
 
 
 def restore_capitals(source: Replaced, translation: Translation):
-    """Put a translation into capitals if its sentence was; headings in Title Case keep the translation's usual case."""
-    if has_capitals(source.original):
+    """Put a translation or its label into capitals if its sentence was; headings in Title Case keep the usual case."""
+    if has_capitals(source.original) or has_label(source.original):
         replace_in(translation, in_capitals(translation["translation_text"], source.original))
     if "alignments" in translation:
         translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]

@@ -11,6 +11,7 @@ from vaswani_transformer.model import lemmas_vaswani
 from vaswani_transformer.model.capitals_vaswani import (
     in_capitals,
     in_sentence_case,
+    label_in_sentence_case,
     with_capital_start,
     without_stress,
 )
@@ -95,6 +96,41 @@ def test_stressed_words_get_the_case_of_a_sentence(language, text, wanted):
 def test_acronyms_and_keywords_are_not_stressed(language):
     text = "The NOT NULL column of the WHO in the US, IF NOT EXISTS, ALL_DAY, DO-NOT and NOT-A-NUMBER {NOT} `ALL`"
     assert without_stress(text, language) is None
+
+
+@pytest.mark.parametrize(
+    "language, text, wanted",
+    [
+        ("en", "WARNING: Do not open this door.", "Warning: Do not open this door."),
+        ("en", "PLEASE NOTE: It is OK.", "Please note: It is OK."),
+        ("de", "ACHTUNG, STUFE: Sie ist hoch.", "Achtung, Stufe: Sie ist hoch."),
+        ("fr", "REMARQUE\u00a0: Nous sommes là.", "Remarque\u00a0: Nous sommes là."),
+        ("en", "NATO: They met.", None),
+        ("en", "Warning: Do NOT open: IT IS HOT.", None),
+        ("en", "WARNING:DO not open.", None),
+        ("en", ": it is", None),
+        ("en", "WARNING", None),
+    ],
+)
+def test_labels_get_the_case_of_a_sentence(language, text, wanted):
+    name = "mini-en-de" if language == "en" else f"mini-{language}-en"
+    recased = label_in_sentence_case(text, opened(name)[1], language)
+    assert (recased and recased.text) == wanted
+
+
+def test_the_label_of_a_translation_gets_capitals():
+    assert in_capitals("Warnung: Fass es nicht an: es ist heiß.", "WARNING: Don't touch it: it is hot.").text == (
+        "WARNUNG: Fass es nicht an: es ist heiß."
+    )
+    assert in_capitals("Fass es nicht an.", "WARNING: Don't touch it.").text == "Fass es nicht an."
+
+
+def test_a_label_in_capitals_is_translated(translate):
+    [plain] = translate("Warning: Do not open this door.")
+    [label] = translate("WARNING: Do not open this door.", return_alignments=True)
+    before, mark, after = plain["translation_text"].partition(":")
+    assert label["translation_text"] == before.upper() + mark + after
+    assert ((0, 7), (0, len(before))) in label["alignments"]
 
 
 def test_stressed_terms_of_a_glossary_stay():
