@@ -296,7 +296,7 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return each sentence with capitals, such as Title Case or stressed words, in the usual case, others as None."""
+        """Return sentences in capitals, in Title Case, with a label or stress in the usual case, and others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
