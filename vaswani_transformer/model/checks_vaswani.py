@@ -81,6 +81,7 @@ AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
 LETTERS = {"en": "", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ"}
 # A text may have 2.5 times as many characters as its translation, and 40 more, and the reverse.
 MAX_LENGTH_RATIO, LENGTH_MARGIN = 2.5, 40
+WIDE_LETTERS = 3
 MAX_REPETITIONS = 3  # of the same words or letters in a row
 MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
@@ -90,9 +91,10 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
     if not any(character.isalnum() for character in translation):
         return ["the translation is empty"]
     problems = []
-    if len(translation) > MAX_LENGTH_RATIO * len(source) + LENGTH_MARGIN:
+    source_length, length = map(length_in_letters, (source, translation))
+    if length > MAX_LENGTH_RATIO * source_length + LENGTH_MARGIN:
         problems.append("the translation is much longer than the source")
-    if len(source) > MAX_LENGTH_RATIO * len(translation) + LENGTH_MARGIN:
+    if source_length > MAX_LENGTH_RATIO * length + LENGTH_MARGIN:
         problems.append("the translation is much shorter than the source")
     if count_repetitions(translation) > max(MAX_REPETITIONS, count_repetitions(source)):
         problems.append("the translation repeats itself")
@@ -108,6 +110,13 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
     if "\ufffd" in translation and "\ufffd" not in source:
         problems.append("a broken character was removed")
     return problems
+
+
+def length_in_letters(text: str) -> int:
+    """Return the number of characters; a Chinese, Japanese or Korean one counts as three letters."""
+    if text.isascii():
+        return len(text)
+    return sum(WIDE_LETTERS if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def required_forms(source: str, translation: str, languages: Languages = (None, None)) -> list[tuple[str, ...]]:

@@ -307,6 +307,16 @@ def test_a_better_translation_writes_numbers_as_its_language_does():
     assert required_forms("half past nine", "halb acht", ("en", "de")) == []  # in the morning or in the evening
 
 
+def test_chinese_is_shorter():
+    source = (
+        "The quick brown fox jumps over the lazy dog, and then it runs away through the old park near the river. " * 4
+    )
+    translation = "敏捷的棕色狐狸跳过了懒狗，然后穿过河边的老公园跑走了。" * 4
+    assert len(source) > 2.5 * len(translation) + 40
+    assert find_problems(source, translation, ("en", "zh")) == find_problems(translation, source, ("zh", "en")) == []
+    assert "much shorter" in find_problems(source, translation[:27], ("en", "zh"))[0]
+
+
 def test_repetition_is_counted():
     assert [count_repetitions(text) for text in ("", "a", "a b c", "a a", "a b a b a b", "so so so so so")] == [
         1,
