@@ -50,7 +50,7 @@ def translate():
         ("en", "OK, NO TV AT 5 PM", "OK, no TV at 5 PM"),
         ("en", "OPEN CONFIG.JSON AT WWW.EXAMPLE.ORG/HELP", "Open CONFIG.JSON at WWW.EXAMPLE.ORG/HELP"),
         ("en", "I'LL WAIT, WE'VE TIME", "I'll wait, we've time"),
-        ("de", "AUSSAGE DER EU: HEISS, SAGT PETER, BRD", "Aussage der EU: heiß, sagt Peter, BRD"),
+        ("de", "AUSSAGE DER EU: DER HUND BEISST, BRD", "Aussage der EU: der Hund beißt, BRD"),
         ("fr", "L'OTAN A EU PEUR", "L'OTAN a eu peur"),
         ("de", "DIE STRASSE IST GESPERRT, DER ZUG FÄHRT", "Die Straße ist gesperrt, der Zug fährt"),
         ("de", "GROẞE STRAẞE", "Große Straße"),
