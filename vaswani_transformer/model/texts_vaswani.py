@@ -29,6 +29,7 @@ from .checks_vaswani import (
     Languages,
     differing_numbers,
     find_problems,
+    length_in_letters,
     missing_items,
     missing_names,
     number_languages,
@@ -51,6 +52,7 @@ Item = TypeVar("Item")
 MAX_SENTENCE_TOKENS = 1024  # if nothing tells how long the sentences in the training data were
 MAX_CHARACTERS_PER_TOKEN = 64  # on average over a sentence
 RETRY_BEAMS = 8
+MIN_RETRY_LENGTH = 0.7  # of the shorter one of source and first translation; a retry must not lose text
 STAND_INS = "XYZQKWVJ"  # letters that every model copies
 MIN_PIECE = 40  # characters of a clause that is translated by itself
 BROKEN = re.compile("\ufffd+")
@@ -364,9 +366,12 @@ class LongTexts:
                 break
             candidates = attempt([sentences[i] for i in wrong], [results[i][0] for i in wrong], generate_kwargs)
             for i, translations in zip(wrong, candidates, strict=True):
+                texts = sentences[i].model_input, results[i][0]["translation_text"]
+                min_length = MIN_RETRY_LENGTH * min(map(length_in_letters, texts))
                 for translation in translations:
                     remaining = sentences[i].problems_of(translation, languages)
-                    if len(remaining) < len(problems[i]):
+                    is_complete = length_in_letters(translation["translation_text"]) >= min_length
+                    if is_complete and len(remaining) < len(problems[i]):
                         results[i], problems[i] = [translation], remaining
         return problems
 
