@@ -72,7 +72,12 @@ NAME_LETTERS = 3  # at the beginning of a name and of its translation must be th
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
 AFTER_SAINT = re.compile(r"\bSainte?-([^\W\d_]+)")  # Saint-Étienne, but not Saint-Esprit
-INSIDE_SENTENCE = re.compile(r"(?<=[\w,] )[A-Z][a-z]{3,}\b(?!-)")  # an English word with a capital
+# Languages in which a capital inside a sentence marks a name; names to translate that the dictionary does not have.
+TRANSLATED_NAMES = {
+    "en": "",
+    "fr": "Allemagne Angleterre Cisjordanie Internet Londres Mlle Moscou Otan Pays Pologne Russie Varsovie",
+}
+INSIDE_SENTENCE = re.compile(r"(?:(?<=[\w,] )|(?<=\w['’]))[A-ZÀ-Ý][a-zß-ÿ]{3,}\b(?!-[a-z])")
 MIN_SIMILARITY = 0.5  # of a name and its form in another language: "Savitskaya", "Sawizkaja"
 LAST_LATIN = 0x24F  # code point
 AFTER_TITLE = re.compile(rf"\b(?:(?:{'|'.join(TITLES)})\.?[ \u00a0])+({NAME}{SURNAMES})")
@@ -250,8 +255,8 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
     """Return the names in the source of which nothing is left in the translation.
 
     Only names that other languages keep are checked: after a title, common first names and the names after them,
-    saints and words with foreign letters must keep their first letters. English words with a capital that the
-    dictionary does not have must be similar to a word of the translation. Other words with capitals may have to be
+    saints and words with foreign letters must keep their first letters. English and French words with a capital that
+    the dictionary does not have must be similar to a word of the translation. Other words with capitals may have to be
     translated: "Vienna", "Friday", "President". Translations in other scripts are not checked.
     """
     words = re.findall(r"[^\W\d_]+", translation)
@@ -261,16 +266,17 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
     beginnings = {beginning(word) for word in words}
     missing = [name for name in names(source, language) if beginning(name) not in beginnings]
     capitals = [word for word in words if word[0].isupper()]
-    if language == "en":
-        unknown = (name for name in unknown_words(source) if beginning(name) not in beginnings)
+    if language in TRANSLATED_NAMES:
+        unknown = (name for name in unknown_words(source, language) if beginning(name) not in beginnings)
         missing += [name for name in unknown if not any(is_similar(name, word) for word in capitals)]
     return list(dict.fromkeys(missing))
 
 
-def unknown_words(text: str) -> Iterator[str]:
-    """Yield the words with a capital inside an English text that the dictionary does not have: names."""
+def unknown_words(text: str, language: str) -> Iterator[str]:
+    """Yield the words with a capital inside an English or French text that the dictionary does not have: names."""
     for match in INSIDE_SENTENCE.finditer(outside_kept_items(text)):
-        if [has_word(word, "en") for word in (match[0], match[0].removesuffix("s"))] == [False, False]:
+        is_known = [has_word(word, language) for word in (match[0], match[0].removesuffix("s"))]
+        if is_known == [False, False] and match[0] not in TRANSLATED_NAMES[language].split():
             yield match[0]
 
 
