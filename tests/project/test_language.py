@@ -26,6 +26,9 @@ PHRASES = re.compile(
     re.IGNORECASE,
 )
 
+# Settings are changed by options and by the Python API, not by editing a model's files.
+EDIT_JSON = re.compile(r"\b(?:edit|set|add|correct|change|write|put)\b[^.]{0,60}(?:config|about)\.json", re.IGNORECASE)
+
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yields the line and the name of all variables, attributes, parameters, functions and classes that are defined."""
@@ -50,6 +53,17 @@ def banned_phrases(text: str) -> list[str]:
     """Phrases may be broken over lines of prose, comments and adjacent strings."""
     whole = re.sub(r'["\']?\s*\n\s*(?:# |// |f?["\'])?', " ", text)
     return PHRASES.findall(re.sub(r"\s+", " ", whole))
+
+
+def messages(code: str) -> Iterator[str]:
+    """Yields the strings in the code, apart from docstrings."""
+    tree = ast.parse(code)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -114,3 +128,16 @@ def test_phrases_are_seen(text):
 @pytest.mark.parametrize("text", ["It is nothing.", "It is not a folder."])
 def test_good_sentences_pass(text):
     assert banned_phrases(text) == []
+
+
+@pytest.mark.parametrize("folder", ["vaswani_transformer", "training", "conversion"])
+def test_no_message_asks_to_edit_the_files_of_a_model(folder):
+    paths = [path for path in CODE if path.is_relative_to(ROOT / folder)]
+    texts = [(path, text) for path in paths for text in messages(path.read_text(encoding="utf-8"))]
+    assert [f"{path.relative_to(ROOT)}: {text}" for path, text in texts if EDIT_JSON.search(text)] == []
+
+
+def test_advice_to_edit_files_is_seen():
+    code = '''raise ValueError(f"{a} is 0. Correct it in " "generation_config.json")\n"""Write config.json."""'''
+    advice = [text for text in messages(code) if EDIT_JSON.search(text)]
+    assert "... is 0. Correct it in generation_config.json" in advice and not any("Write" in text for text in advice)

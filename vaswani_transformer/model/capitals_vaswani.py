@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .checks_vaswani import FIRST_NAMES
 from .items_vaswani import KEPT_ITEM
-from .lemmas_vaswani import accented_forms
+from .lemmas_vaswani import accented_forms, has_word, spelling_with_capitals
 from .spans_vaswani import Replaced, Span
 
 
@@ -17,7 +17,22 @@ LETTER_WORD = re.compile(r"[^\W\d_]\w*")
 START = re.compile(r"[^\w<{%]*([^\W\d_]\w*)")  # the first word, if no number and no item is before it
 MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
 MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
+# Frequent acronyms that are longer, or look like the beginnings of words, and that the English dictionary lacks.
+ACRONYMS = {
+    "en": "CIA HIV IMF NASA",
+    "de": "AG AOK ARD BRD DNA EDV EU HIV NATO TÜV UN",
+    "fr": "ADN FMI OTAN PIB RATP SARL VTT",
+}
+KNOWN_ACRONYMS = {language: frozenset(words.split()) for language, words in ACRONYMS.items()}
+CONTRACTED = ("LL", "RE", "VE")  # after an apostrophe
+TITLE_BEFORE = re.compile(r"\b(?:MRS?|MS|DR|MME|MLLE)\.?[ \u00a0]$")  # a name follows, or one of these words
+NO_NAMES = ("AND", "OR", "ET", "OU")
+# English months that are also words.
+DATE_BEFORE, DATE_AFTER = re.compile(r"(?:\d|\d(?:ST|ND|RD|TH)|\b(?:IN|OF))[ \u00a0]$"), re.compile(r"[ \u00a0]\d")
+AMBIGUOUS_MONTHS = ("MARCH", "MAY", "AUGUST")
 ROMAN = re.compile("[IVX]{2,}")
+AFTER_DIPHTHONG = re.compile(r"(?<=[aeä]u|ei|ie)ss(?<!\bauss(?!e[nr]))")  # "heiss" is "heiß", but "aussehen" stays
+LABEL = re.compile(r"[^:]{2,40}?(?=[ \u00a0\u202f]?:\s)")  # "WARNING" in "WARNING: Do not open"
 GERMAN_VERB = re.compile("(?:(?<![hk]ei)(?<!schaf)t(?:en?)?|en)$", re.IGNORECASE)
 # Words of one letter; others, as in "plan B", keep their capital.
 LETTERS = {"en": "a", "de": "", "fr": "aàcdjlmnsty"}
@@ -60,8 +75,9 @@ def in_sentence_case(
     """Return a text in capitals as it would be written in a sentence, or None if it is not in capitals.
 
     For each word, the spelling wins that the tokenizer knows best: the one with the fewest tokens. Acronyms therefore
-    keep their capitals, and names and German nouns get one. French words get the accents that their capitals lack. A
-    text of acronyms alone is not in capitals.
+    keep their capitals, and names and German nouns get one; so do names and acronyms of the English dictionary, common
+    first names and names after a title. French words get the accents that their capitals lack. A text of acronyms alone
+    is not in capitals.
 
     Args:
         text: A sentence.
@@ -74,17 +90,49 @@ def in_sentence_case(
     spans = [*fixed, *(match.span() for match in KEPT_ITEM.finditer(text))]
     accented = with_accents(text, tokenizer) if language == "fr" else text
     words = [match for match in WORD.finditer(accented) if is_upper(match[0]) and not overlaps(match.span(), spans)]
-    votes, replacements = 0, []
+    has_better, replacements = False, []
     for match, forms in zip(words, known_spellings([match[0] for match in words], tokenizer, language), strict=True):
         (tokens, *_, spelling), (capital_tokens, *_) = min(forms), forms[-1]
-        votes += (tokens < capital_tokens) - (spelling == match[0])
-        if 1 < tokens == capital_tokens and len(match[0]) <= MAX_ACRONYM:
-            spelling = match[0]
+        certain = certain_spelling(match, language)
+        is_acronym = 1 < tokens == capital_tokens and len(match[0]) <= MAX_ACRONYM
+        spelling = certain or (match[0] if is_acronym else spelling)
+        has_better |= tokens < capital_tokens and spelling != match[0]
         before, after = text[: match.start()][-1:], text[match.end() :][:1]
         replacements.append((match.span(), choose(match[0], spelling, before, after, language)))
-    if votes <= 0:
+    if not has_better:
         return None
     return Replaced(text, with_first_capital(text, replacements))
+
+
+def label_in_sentence_case(
+    text: str, tokenizer: PreTrainedTokenizerBase, language: str | None = None, fixed: Iterable[Span] = ()
+) -> Replaced | None:
+    """Return a text with its label, such as "WARNING: Do not open", as in sentence case, or None without such a label.
+
+    The arguments are those of `in_sentence_case`.
+    """
+    match = LABEL.match(text)
+    label = in_sentence_case(match[0], tokenizer, language, fixed) if match else None
+    return label and Replaced(text, [(old, label.text[slice(*new)]) for old, new in label.places])
+
+
+def has_label(text: str) -> bool:
+    """Return whether a text begins with a label in capitals: a quick test before the exact one."""
+    match = LABEL.match(text)
+    return match is not None and has_capitals(match[0])
+
+
+def certain_spelling(match: re.Match, language: str | None) -> str | None:
+    """Return the spelling of a name, an acronym or a month, whatever the tokenizer knows; None for other words."""
+    word, text = match[0], match.string
+    before = text[max(0, match.start() - 6) : match.start()]
+    is_month = word in AMBIGUOUS_MONTHS and (DATE_BEFORE.search(before) or DATE_AFTER.match(text, match.end()))
+    if word in KNOWN_ACRONYMS.get(language or "", ()):
+        return word
+    is_name = word.capitalize() in FIRST_NAMES or (TITLE_BEFORE.search(before) and word not in NO_NAMES)
+    if is_name or (language == "en" and is_month):
+        return word.capitalize()
+    return spelling_with_capitals(word, language) if language else None
 
 
 def with_accents(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
@@ -146,6 +194,8 @@ def known_spellings(
     """
     for word in words:
         lower = word.lower()
+        if language == "de" and (sharp := AFTER_DIPHTHONG.sub("ß", lower)) != lower and has_word(sharp, language):
+            lower = sharp
         spellings = [lower, lower.capitalize()]
         if language == "de" and "ss" in lower:
             spellings += [spelling.replace("ss", "ß") for spelling in spellings]
@@ -166,6 +216,8 @@ def rank(spelling: str, ids: Sequence[int]) -> int:
 
 def choose(word: str, spelling: str, before: str, after: str, language: str | None) -> str:
     """Return the spelling of a word in a sentence, given the best-known one and the characters around the word."""
+    if before and before in "'’" and word in CONTRACTED:
+        return word.lower()
     if len(word) == 1:
         is_word = word.lower() in LETTERS.get(language or "en", "")
         return word.lower() if is_word or (before and before in "'’") else word
@@ -189,7 +241,12 @@ def with_first_capital(text: str, replacements: list[tuple[Span, str]]) -> list[
 
 
 def in_capitals(translation: str, source: str) -> Replaced:
-    """Return a translation in capitals, except for items to keep and words that the source has in lower case, too."""
+    """Return a translation in capitals, except for items to keep and words that the source has in lower case, too.
+
+    If only the label at the beginning of the source is in capitals, so is that of the translation.
+    """
+    is_label = has_label(source) and not has_capitals(source)
+    end = translation.find(":") + 1 if is_label else len(translation)
     spared = {word for word in WORD.findall(source) if not word.isupper()}
     items = [match.span() for match in KEPT_ITEM.finditer(translation)]
     eszett = "ẞ" if "ẞ" in source else "SS"
@@ -197,7 +254,7 @@ def in_capitals(translation: str, source: str) -> Replaced:
         translation,
         (
             (match.span(), match[0].replace("ß", eszett).upper())
-            for match in WORD.finditer(translation)
+            for match in WORD.finditer(translation, 0, end)
             if match[0] not in spared and not overlaps(match.span(), items)
         ),
     )

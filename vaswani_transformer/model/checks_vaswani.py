@@ -9,9 +9,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from difflib import SequenceMatcher
 from itertools import takewhile
 
 from .items_vaswani import kept_items, outside_kept_items
+from .lemmas_vaswani import has_word, without_accents
 from .number_forms_vaswani import usual_forms
 from .numbers_vaswani import (
     LANGUAGES,
@@ -23,6 +25,7 @@ from .numbers_vaswani import (
     Number,
     can_match,
     compare_numbers,
+    is_month,
     read_numbers,
 )
 
@@ -68,12 +71,22 @@ PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
 NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
+AFTER_SAINT = re.compile(r"\bSainte?-([^\W\d_]+)")  # Saint-Étienne, but not Saint-Esprit
+# Languages in which a capital inside a sentence marks a name; names to translate that the dictionary does not have.
+TRANSLATED_NAMES = {
+    "en": "",
+    "fr": "Allemagne Angleterre Cisjordanie Internet Londres Mlle Moscou Otan Pays Pologne Russie Varsovie",
+}
+INSIDE_SENTENCE = re.compile(r"(?:(?<=[\w,] )|(?<=\w['’]))[A-ZÀ-Ý][a-zß-ÿ]{3,}\b(?!-[a-z])")
+MIN_SIMILARITY = 0.5  # of a name and its form in another language: "Savitskaya", "Sawizkaja"
+LAST_LATIN = 0x24F  # code point
 AFTER_TITLE = re.compile(rf"\b(?:(?:{'|'.join(TITLES)})\.?[ \u00a0])+({NAME}{SURNAMES})")
 AFTER_FIRST_NAME = re.compile(rf"\b((?:{'|'.join(FIRST_NAMES)})\b{SURNAMES})")
 # Words with letters that the language does not have are names.
 LETTERS = {"en": "", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ"}
 # A text may have 2.5 times as many characters as its translation, and 40 more, and the reverse.
 MAX_LENGTH_RATIO, LENGTH_MARGIN = 2.5, 40
+WIDE_LETTERS = 3
 MAX_REPETITIONS = 3  # of the same words or letters in a row
 MAX_REPEATED_WORDS = 8  # in a group of words whose repetitions are counted
 
@@ -83,9 +96,10 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
     if not any(character.isalnum() for character in translation):
         return ["the translation is empty"]
     problems = []
-    if len(translation) > MAX_LENGTH_RATIO * len(source) + LENGTH_MARGIN:
+    source_length, length = map(length_in_letters, (source, translation))
+    if length > MAX_LENGTH_RATIO * source_length + LENGTH_MARGIN:
         problems.append("the translation is much longer than the source")
-    if len(source) > MAX_LENGTH_RATIO * len(translation) + LENGTH_MARGIN:
+    if source_length > MAX_LENGTH_RATIO * length + LENGTH_MARGIN:
         problems.append("the translation is much shorter than the source")
     if count_repetitions(translation) > max(MAX_REPETITIONS, count_repetitions(source)):
         problems.append("the translation repeats itself")
@@ -101,6 +115,13 @@ def find_problems(source: str, translation: str, languages: Languages = (None, N
     if "\ufffd" in translation and "\ufffd" not in source:
         problems.append("a broken character was removed")
     return problems
+
+
+def length_in_letters(text: str) -> int:
+    """Return the number of characters; a Chinese, Japanese or Korean one counts as three letters."""
+    if text.isascii():
+        return len(text)
+    return sum(WIDE_LETTERS if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def required_forms(source: str, translation: str, languages: Languages = (None, None)) -> list[tuple[str, ...]]:
@@ -134,7 +155,7 @@ def differing_numbers(
     """Return the numbers that are missing in the translation, and those in digits that only the translation has.
 
     In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only
-    the translation has, count only if one is missing and the translation has another one instead.
+    the translation has, count only if one is missing and the translation has another one instead, or as an amount.
     """
     missing, extra = compare_numbers(*numbers_of(source, translation, languages))
     missing = [number for number in missing if number.is_required and not is_copied(number, translation)]
@@ -142,13 +163,15 @@ def differing_numbers(
     if not (missing and extra):
         has_words = number_languages(languages)[0] is not NEUTRAL
         missing = [number for number in missing if is_larger(number, 1 if has_words else MAX_SPELLED_OUT)]
-        extra = [number for number in extra if is_larger(number, MAX_SPELLED_OUT)]
+        text = outside_kept_items(translation)
+        extra = [x for x in extra if is_larger(x, MAX_SPELLED_OUT) or any(currencies((x,), text))]
     return missing, extra
 
 
 def is_copied(number: Number, translation: str) -> bool:
     """Return whether a number word with a capital, which may belong to a name such as "BBC Two", is copied."""
-    return number.text[0].isupper() and re.search(rf"\b{re.escape(number.text)}\b", translation, re.I) is not None
+    has_capital = number.text[0].isupper() and not is_month(number)
+    return has_capital and re.search(rf"\b{re.escape(number.text)}\b", translation, re.I) is not None
 
 
 def number_languages(languages: Languages) -> tuple[Language, Language]:
@@ -229,13 +252,37 @@ def digits_of(text: str) -> str:
 
 
 def missing_names(source: str, translation: str, language: str | None = None) -> list[str]:
-    """Return the names in the source of which the translation has no word with the same first letters.
+    """Return the names in the source of which nothing is left in the translation.
 
-    Only names that other languages keep are checked: after a title, common first names and the names after them, and
-    words with foreign letters. Other words with capitals may have to be translated: "Vienna", "Friday", "President".
+    Only names that other languages keep are checked: after a title, common first names and the names after them,
+    saints and words with foreign letters must keep their first letters. English and French words with a capital that
+    the dictionary does not have must be similar to a word of the translation. Other words with capitals may have to be
+    translated: "Vienna", "Friday", "President". Translations in other scripts are not checked.
     """
-    beginnings = {beginning(word) for word in re.findall(r"[^\W\d_]+", translation)}
-    return [name for name in dict.fromkeys(names(source, language)) if beginning(name) not in beginnings]
+    words = re.findall(r"[^\W\d_]+", translation)
+    letters = "".join(words)
+    if 2 * sum(ord(letter) > LAST_LATIN for letter in letters) > len(letters):
+        return []
+    beginnings = {beginning(word) for word in words}
+    missing = [name for name in names(source, language) if beginning(name) not in beginnings]
+    capitals = [word for word in words if word[0].isupper()]
+    if language in TRANSLATED_NAMES:
+        unknown = (name for name in unknown_words(source, language) if beginning(name) not in beginnings)
+        missing += [name for name in unknown if not any(is_similar(name, word) for word in capitals)]
+    return list(dict.fromkeys(missing))
+
+
+def unknown_words(text: str, language: str) -> Iterator[str]:
+    """Yield the words with a capital inside an English or French text that the dictionary does not have: names."""
+    for match in INSIDE_SENTENCE.finditer(outside_kept_items(text)):
+        is_known = [has_word(word, language) for word in (match[0], match[0].removesuffix("s"))]
+        if is_known == [False, False] and match[0] not in TRANSLATED_NAMES[language].split():
+            yield match[0]
+
+
+def is_similar(name: str, word: str) -> bool:
+    letters = (without_accents(text.lower()) for text in (name, word))
+    return SequenceMatcher(None, *letters).ratio() >= MIN_SIMILARITY
 
 
 def names(text: str, language: str | None) -> Iterator[str]:
@@ -246,6 +293,7 @@ def names(text: str, language: str | None) -> Iterator[str]:
     for match in AFTER_FIRST_NAME.finditer(text):
         # In German, a noun may follow: "dass Tom Hilfe braucht".
         yield from capitalised(match[1] if language in ("en", "fr") else match[1].partition(" ")[0])
+    yield from (match[1] for match in AFTER_SAINT.finditer(text) if has_word(match[1], "fr") is False)
     if language in LETTERS:
         native = f"abcdefghijklmnopqrstuvwxyz-{LETTERS[language]}"
         foreign = (word for word in re.findall(NAME, text) if not {*word.lower()} <= {*native})

@@ -3,7 +3,8 @@
 import re
 
 
-END = r"""[^\s<>"'»“”.,;:!?)\]}]"""  # a sentence's punctuation after an address is not a part of it
+# A sentence's punctuation after an address is not a part of it; pairs of parentheses are.
+ADDRESS = r"""(?:[^\s<>"'»“”()]|\([^\s<>"'»“”()]*\))*(?<![\s<>"'»“”.,;:!?\]}])"""
 NAME = r"(?<![\w.@/\\-])(?:[\w-]+\.)+"  # "www.example." of www.example.org
 DOMAINS = "com|org|net|edu|gov|io|dev|eu|de|fr|ch|info|example"  # domains that are not words after a missing space
 FILES = (
@@ -12,9 +13,11 @@ FILES = (
     "rar|rb|rs|rst|rtf|safetensors|sh|sql|sqlite|srt|svg|swift|tar|tex|tiff?|toml|tsv|tsx?|ttf|txt|vtt|wav|webp|whl|"
     "xhtml|xlf|xlsx?|xml|ya?ml|zip"
 )
+FILES += "".join(f"|{ending}" for ending in FILES.upper().split("|") if len(ending) > 1)  # not "the end.C is"
 EMOJI = r"[\u231A-\u23FF\u2600-\u27BF\u2B05-\u2B55\U0001F000-\U0001FAFF]"
 MODIFIERS = r"\uFE0F\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F"  # as an emoji, skin colours, regional flags
 GAP = r"[ \u00a0\u202f./-]"  # between digits of a telephone number
+ABROAD = r"(?:(?<!\w)\+|(?<![\w.,/-])00(?=[1-9]\d))"  # before a country code
 
 # Streets with a number, and places with a postal code after them; both are written in the country's own language.
 WORD = r"[^\W\d_a-zß-öø-ÿ][^\W\d_]+"
@@ -35,10 +38,10 @@ FRENCH_STREET = (
 
 # Each pattern takes time in proportion to the text: what a group repeats is separated by marks that it cannot contain.
 PATTERNS = (
-    rf"""(?:\b[A-Za-z][A-Za-z\d+.-]{{0,30}}://|\bmailto:|www\.)[^\s<>"'»“”]*{END}""",  # URLs, www.example.org
+    rf"(?:\b[A-Za-z][A-Za-z\d+.-]{{0,30}}://|\bmailto:|www\.|WWW\.){ADDRESS}",  # URLs, www.example.org
     r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",  # e-mail addresses
-    rf"""{NAME}[a-z]{{2,24}}(?::\d+)?/(?:[^\s<>"'»“”]*{END})?""",  # example.org/help
-    rf"{NAME}(?:{DOMAINS})(?![\w-]|\.\w)",  # example.org
+    rf"{NAME}(?:[a-z]{{2,24}}|{DOMAINS.upper()})(?::\d+)?/{ADDRESS}",  # example.org/help
+    rf"{NAME}(?:{DOMAINS}|{DOMAINS.upper()})(?![\w-]|\.\w)",  # example.org, EXAMPLE.ORG
     r"\{\{[^{}]{1,80}\}\} | \$?\{[^{}\s]*\}",  # {{ name }}, {name}, ${name}
     r"(?<=\s):[a-z]\w+ | \[[A-Z][A-Z\d_ ]*\](?!\()",  # :name, [NAME]
     r"%(?:\(\w+\)|\d+\$)?[-+\#0]*\d*(?:\.\d+)?[sdifgxXeEcu@](?!\w) | %%",  # %s, %(name)s, %1$d, %.2f
@@ -53,13 +56,13 @@ PATTERNS = (
     rf"(?<![\w./\\~+-])(?:[\w.~+-]+/)*(?:[\w+-][\w.+-]*[\w+-]|\w(?=\.\w\w))\.(?:{FILES})(?![\w-]|\.\w)",  # config.json
     r"(?<![\w-])--[A-Za-z][\w-]*",  # --option
     r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*\(\)",  # f(), object.method()
-    r"\b\w+_\w+\b",  # snake_case, ERROR_42
+    r"\b\w+_\w+(?:\.\w+)*\b",  # snake_case, ERROR_42, DSC_0001.NEF
     r"\b[a-z]{2}[a-z\d]*[A-Z][A-Za-z\d]*\b",  # camelCase
     r"\b(?:[A-Z][a-z\d]+){3,}\b",  # NullPointerException
     r"(?<!\w)[@\#]\w+",  # @someone, #topic
-    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)",  # 10.0.0.1
-    rf"(?<!\w)\+(?=(?:(?:{GAP}|[()]){{0,2}}\d){{7}})\d{{1,3}}(?:{GAP}?\(\d{{1,5}}\)\d*|{GAP}\d{{1,12}})+",
-    r"(?<!\w)\+\d{8,15}\b",  # +33 1 99 00 47 32, +49 (0)171 555-0199, +491715550199
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?:[:/]\d+)?(?![\w.]*\d)",  # 10.0.0.1, 10.0.0.1:80, 10.0.0.0/8
+    rf"{ABROAD}(?=(?:(?:{GAP}|[()]){{0,2}}\d){{7}})\d{{1,3}}(?:{GAP}?\(\d{{1,5}}\)\d*|{GAP}\d{{1,12}})+",
+    rf"{ABROAD}\d{{8,15}}\b",  # +33 1 99 00 47 32, 0049 30 555019, +49 (0)171 555-0199, +491715550199
     r"\(0\d{1,5}\)[ \u00a0/-]?\d{3,}(?:[ -]\d{2,9})*\b |"
     r"(?<![\w.,/-])(?<!\d[ \u00a0\u202f])0[1-9]\d{1,4}[ \u00a0/-]\d{3,}(?:[ -]\d{2,9})*\b",  # not in 5 010 000
     r"(?<![\w.,/-])0\d(?:(?:[ \u00a0\u202f]\d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})\b",  # 0171-555 0199; 01 99 00 47 32

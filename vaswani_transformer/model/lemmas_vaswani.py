@@ -49,6 +49,27 @@ def is_known_in_lower_case(word: str, language: str) -> bool | None:
     return None if in_lower_case == with_capital else in_lower_case
 
 
+def spelling_with_capitals(word: str, language: str) -> str | None:
+    """Return a word as the dictionary has it, such as "Iraq" or "NATO"; None if it has it in lower case or not at all.
+
+    Other dictionaries than the English one have hardly any names, or have nearly all words in lower case, too.
+    """
+    if simplemma is None or language != "en":
+        return None
+    dictionary = dictionaries().get_dictionary(language)
+    if word.lower() in dictionary:
+        return None
+    return next((spelling for spelling in (word.capitalize(), word.upper()) if spelling in dictionary), None)
+
+
+def has_word(word: str, language: str) -> bool | None:
+    """Return whether the dictionary has a word, in lower case or with a capital; None without a dictionary."""
+    if simplemma is None:
+        return None
+    dictionary = dictionaries().get_dictionary(language)
+    return word.lower() in dictionary or word.capitalize() in dictionary
+
+
 def accented_forms(word: str, language: str) -> list[str]:
     """Return the words in lower case that differ from `word` only by accents; none if the dictionary has `word`."""
     if simplemma is None or word in dictionaries().get_dictionary(language):

@@ -26,6 +26,9 @@ FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
     """Return how a language writes a number: digits in digits, words in both ways; nothing if it may mean several."""
+    months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
+    if months:
+        return (language.name_of_month(months[0]),) if language.months else ()
     times = [value[1] for value in number.values if isinstance(value, tuple)]
     if times:
         return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
@@ -64,7 +67,8 @@ def copied_numbers(
 ) -> Iterator[tuple[Span, str]]:
     """Yield the spans of numbers and times that the translation copied from the source, and how its language has them.
 
-    "$1,250.50" becomes "$1.250,50" in German, "9 AM" becomes "9 Uhr". Versions, sections and dates stay.
+    "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr". Versions, sections and
+    dates stay.
 
     Args:
         source: What the model got.
@@ -80,7 +84,8 @@ def copied_numbers(
         if time := time_form(number, target_language):
             forms[number.text] = time
         elif amount := amount_form(number, text, languages):
-            forms.update([amount])
+            digits, form = amount
+            forms.update({old: form for old in (digits, *(re.sub(r"\D", mark, digits) for mark in ".,"))})
     forms = {old: new for old, new in forms.items() if old != new}
     if forms:
         copied = re.compile(

@@ -30,6 +30,8 @@ DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d
 DECADE, YEARS_OF = re.compile(r"['’]?s\b|er\b"), re.compile(r"\bannées $", re.IGNORECASE)
 # Identifiers such as "LH2490", but not sums and years such as "EUR500" and "FY2020". Others are often written apart.
 CODE = re.compile(r"(?<![\w.,/&-])(?!(?:EUR|USD|GBP|CHF|US|FY)\d)[A-Z]{2,4}\d{3,6}(?![\w.,-]*\d)")
+# Between a month and its day or year: "3rd of May", "dritten Mai", "May 3", "Mai 2025".
+BESIDE_MONTH = re.compile(rf"(?:st|nd|rd|th|er|e[nrms]?|\.|,)?[{SPACES}](?:of |the )?", re.IGNORECASE)
 # What follows a number and gives it another value: "two weeks" (14 days, "quinze jours").
 PERIODS = {7: "weeks?|wochen?|semaines?", 10: "decades?|jahrzehnten?|décennies?", 12: "dozens?|dutzend|douzaines?"}
 PERIOD = re.compile("[ -](?:" + "|".join(f"({words})" for words in PERIODS.values()) + r")\b", re.IGNORECASE)
@@ -93,7 +95,7 @@ class Language:
         and the groups "noun" and "one" are what is counted.
     hints: Beginnings of other words that may translate a number, such as ordinals, after it.
     ambiguous: Words that are certainly numbers only together with others.
-    months: The beginnings of the names of the months.
+    months: The names of the months and their abbreviations.
     """
 
     meridiem: str = r"[ap]m\b"
@@ -156,8 +158,8 @@ class Language:
         hour = rf"(?:\d{{1,2}}(?!\d)|{self.sequence})"
         return re.compile(
             rf"""(?<![\w.,:$€£])(?<!\d-)
-            (?:(?:(?P<before>half\ past|halb|quarter\ past|quarter\ to|viertel\ nach|viertel\ vor|dreiviertel)
-                |(?!\d+\ to)(?P<apart>{hour})(?:\ min\w+)?\ (?P<side>past|to|nach|vor))\ )?
+            (?:(?P<before>half\ past|halb|quarter\ past|quarter\ to|viertel\ nach|viertel\ vor|dreiviertel)\ |
+               (?!\d+\ to)(?P<apart>{hour})(?:\ min\w+)?\ (?P<side>past|to|nach|vor)\ (?:(?P<half>halb)\ )?)?
             (?P<hour>{hour})(?:[:.h](?P<minute>\d\d)(?!\d|[.,]\d))?
             (?:[{SPACES}]?(?P<mark>o['’]?clock|[ap]\.\ ?m\.?|{self.meridiem}|uhr|heures?|h)(?!\w)
                (?:(?<=[hres])[{SPACES}]
@@ -168,8 +170,12 @@ class Language:
 
     @cached_property
     def month(self) -> re.Pattern:
-        names = (rf"(\b(?:{names})\w*)" for names in self.months.split())
+        ending = "s?" if self.months[:1].isupper() else ""  # "des 14. Novembers", but not "mais"
+        names = (rf"(\b(?:{names}){ending}\b)" for names in self.months.split())
         return re.compile("|".join(names) or "(?!)", re.IGNORECASE)
+
+    def name_of_month(self, number: int) -> str:
+        return self.months.split()[number - 1].partition("|")[0]
 
     def value_of(self, word: str) -> int | None:
         """Return the number in digits or in words, or None if there are several."""
@@ -230,7 +236,8 @@ LANGUAGES = {
         hints="1=first|single|once 2=second|twice|both|neither|double|couple|pair|twin|dual|bi 3=third|thrice|tri"
         " 4=quarter|quadr 5=fifth 8=eighth 9=ninth 10=decade 12=twelfth|dozen 14=fortnight 20=twentie 30=thirtie"
         " 40=fortie 50=fiftie 60=sixtie 70=seventie 80=eightie 90=ninetie 100=centur|centen",
-        months="jan feb mar apr may jun jul aug sep oct nov dec",
+        months="January|Jan February|Feb March|Mar April|Apr May June|Jun July|Jul August|Aug September|Sept|Sep"
+        " October|Oct November|Nov December|Dec",
     ),
     "de": Language(
         meridiem="(?!)",
@@ -245,7 +252,8 @@ LANGUAGES = {
         hints="1=erst 2=beid|doppel|verdoppel|paar|halbier|zwilling 3=dritt|quartal 6=halbjahr 7=siebt 10=jahrzehnt"
         " 12=dutzend 16=achtelfinal 100=jahrhundert 1000=jahrtausend",
         ambiguous="Acht millionen milliarden billionen",
-        months="jan|jän feb mär apr mai jun jul aug sep okt nov dez",
+        months="Januar|Jänner|Jan|Jän Februar|Feber|Feb März|Mär April|Apr Mai Juni|Jun Juli|Jul August|Aug"
+        " September|Sept|Sep Oktober|Okt November|Nov Dezember|Dez",
     ),
     "fr": Language(
         meridiem="(?!)",
@@ -263,7 +271,8 @@ LANGUAGES = {
         " 16=seiz|huitième_de_finale|huitièmes_de_finale 30=trent 40=quarant 50=cinquant 60=soixant"
         " 100=siècle 1000=milli",
         ambiguous="neuf cents millions milliards billions",
-        months="janv fév|fev mars avr mai juin juil août|aout sept oct nov déc|dec",
+        months="janvier|janv|jan février|fevrier|févr|fév mars avril|avr mai juin juillet|juil août|aout septembre"
+        " octobre|oct novembre|nov décembre|decembre|déc",
     ),
 }  # fmt: skip
 NEUTRAL = Language()
@@ -273,7 +282,7 @@ NEUTRAL = Language()
 def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
     """Return the numbers of a text in their order."""
     whole, numbers = text, list[Number]()
-    readers = (read_literals, read_dates, read_times, read_halves, read_roman, read_digits, read_words, read_hints)
+    readers = (read_literals, read_dates, read_times, read_halves, read_roman, read_digits, read_hints, read_words)
     for read in readers:
         for number in read(text, language):
             numbers.append(number)
@@ -281,6 +290,7 @@ def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
             text = text[: number.start] + "\0" * len(number.text) + text[number.end :]
     numbers.sort(key=lambda number: number.start)
     numbers = [number._replace(values=number.values | converted(number, whole, language)) for number in numbers]
+    require_dates(numbers, text, language)
     for i, (number, following) in enumerate(pairwise(numbers)):
         if not RANGE.fullmatch(text, number.end, following.start):
             continue
@@ -296,6 +306,28 @@ def read_numbers(text: str, language: Language = NEUTRAL) -> tuple[Number, ...]:
                 year = Decimal(number.text[:2] + following.text)
                 numbers[i + 1] = following._replace(values=following.values | {year})
     return tuple(numbers)
+
+
+def require_dates(numbers: list[Number], text: str, language: Language):
+    """Require the month beside a day or a year, and the day in words beside a month: "14 March", "dritten Oktober"."""
+    for i, (number, following) in enumerate(pairwise(numbers)):
+        months = [part for part in (number, following) if is_month(part)]
+        if len(months) != 1 or not BESIDE_MONTH.fullmatch(text, number.end, following.start):
+            continue
+        if months[0].text[0].isupper() or language.months[0].islower():  # not "you may 3 times"
+            numbers[i : i + 2] = (with_ending(part, text)._replace(is_required=True) for part in numbers[i : i + 2])
+
+
+def with_ending(number: Number, text: str) -> Number:
+    """Return a number in words with the rest of its last word: "dritten", not "dritt"."""
+    end = number.end
+    while number.text[-1].isalpha() and text[end : end + 1].isalpha():
+        end += 1
+    return number._replace(text=number.text + text[number.end : end])
+
+
+def is_month(number: Number) -> bool:
+    return any(isinstance(value, tuple) and value[0] == "month" for value in number.values)
 
 
 def scale_of(number: str, language: Language) -> int:
@@ -356,9 +388,10 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
     """Yield times of day. One on a clock of 12 hours has two values."""
     is_late = LATE.search(text) is not None
     for match in language.time.finditer(text):
-        before, apart, side, hour, minute, mark, after, less, later = match.group(
-            "before", "apart", "side", "hour", "minute", "mark", "after", "less", "later"
+        before, apart, side, half, hour, minute, mark, after, less, later = match.group(
+            "before", "apart", "side", "half", "hour", "minute", "mark", "after", "less", "later"
         )
+        before = before or half
         mark = re.sub(r"[ .]", "", (mark or "").lower())
         has_minutes = minute and text[match.end("hour")] in ":h"
         if not (before or apart or mark or has_minutes):
@@ -370,7 +403,7 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
         if hours is None or minutes is None or hours > 24 or minutes >= 60:
             continue
         is_before = less or (side or "").lower() in ("to", "vor")
-        offset = OFFSETS.get((before or after or "").lower(), int(minute or 0) + (-minutes if is_before else minutes))
+        offset = OFFSETS.get((before or after or "").lower(), int(minute or 0)) + (-minutes if is_before else minutes)
         is_half_day = mark in ("am", "pm")
         if is_half_day:
             hours = hours % 12 + 12 * (mark == "pm")
@@ -381,7 +414,7 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
             values.add(("time", (moment + HALF_DAY) % DAY))
         if mark != "pm" and not offset:  # "5 heures" are also five hours
             values.add(Decimal(hours))
-        parts = (hours, minutes) if apart else (moment // 60 % 12, moment % 60)
+        parts = (hours, minutes) if apart and not before else (moment // 60 % 12, moment % 60)
         can_split = not is_half_day and moment % 60
         yield Number(
             text[match.start() : end].rstrip(),
@@ -446,6 +479,15 @@ def read_marks(digits: str, language: Language) -> set[Decimal]:
     return values
 
 
+def read_hints(text: str, language: Language) -> Iterator[Number]:
+    """Yield names of months, noon and midnight, which may translate numbers; `require_dates` requires some months."""
+    for match in language.month.finditer(text):
+        yield Number(match[0], match.start(), frozenset({("month", match.lastindex or 0)}), is_required=False)
+    for match in NOON.finditer(text):
+        values = frozenset({("time", 0 if match[1] else HALF_DAY), Decimal(12)})
+        yield Number(match[0], match.start(), values, is_required=False)
+
+
 def read_words(text: str, language: Language) -> Iterator[Number]:
     """Yield numbers in words, and words that may translate a number, which are not required."""
     for match in language.in_words.finditer(text):
@@ -459,15 +501,6 @@ def read_words(text: str, language: Language) -> Iterator[Number]:
                 is_vague = language.words.get(word.split()[0].lower(), 0) >= 100 and VAGUE.search(text, 0, start)
                 is_required = is_clear and value > 1 and not is_vague
                 yield Number(word, start, frozenset({Decimal(value)}), is_required=is_required)
-
-
-def read_hints(text: str, language: Language) -> Iterator[Number]:
-    """Yield names of months, noon and midnight, which may translate numbers."""
-    for match in language.month.finditer(text):
-        yield Number(match[0], match.start(), frozenset({("month", match.lastindex or 0)}), is_required=False)
-    for match in NOON.finditer(text):
-        values = frozenset({("time", 0 if match[1] else HALF_DAY), Decimal(12)})
-        yield Number(match[0], match.start(), values, is_required=False)
 
 
 def compare_numbers(source: Sequence[Number], translation: Sequence[Number]) -> tuple[list[Number], list[Number]]:

@@ -98,8 +98,8 @@ def check_settings(settings: dict[str, Any], config: PreTrainedConfig):
         problems.append(f"pad_token_id and eos_token_id are both {pad} (padding is never produced: nothing would end)")
     if problems:
         raise ValueError(
-            f"Invalid generation settings: {'; '.join(problems)}. Correct them in generation_config.json or in the "
-            "arguments of `generate`."
+            f"Invalid generation settings: {'; '.join(problems)}. Pass others to `generate`, or set them in "
+            "`model.generation_config` and save the model."
         )
 
 

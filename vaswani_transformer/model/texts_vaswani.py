@@ -14,11 +14,22 @@ from typing import Any, NamedTuple, TypeVar
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from .capitals_vaswani import has_capitals, in_capitals, in_sentence_case, overlaps, with_capital_start, without_stress
+from .capitals_vaswani import (
+    has_capitals,
+    has_label,
+    in_capitals,
+    in_sentence_case,
+    label_in_sentence_case,
+    overlaps,
+    with_capital_start,
+    without_stress,
+)
 from .checks_vaswani import (
+    LAST_LATIN,
     Languages,
     differing_numbers,
     find_problems,
+    length_in_letters,
     missing_items,
     missing_names,
     number_languages,
@@ -41,10 +52,10 @@ Item = TypeVar("Item")
 MAX_SENTENCE_TOKENS = 1024  # if nothing tells how long the sentences in the training data were
 MAX_CHARACTERS_PER_TOKEN = 64  # on average over a sentence
 RETRY_BEAMS = 8
+MIN_RETRY_LENGTH = 0.7  # of the shorter one of source and first translation; a retry must not lose text
 STAND_INS = "XYZQKWVJ"  # letters that every model copies
 MIN_PIECE = 40  # characters of a clause that is translated by itself
 BROKEN = re.compile("\ufffd+")
-LAST_LATIN = 0x24F  # code point; the tokenizer is asked only about letters after it
 
 
 @dataclass(frozen=True)
@@ -269,7 +280,7 @@ class LongTexts:
     def is_foreign(self, text: str) -> bool:
         """Return whether the tokenizer does not know most of the text's letters, or only their bytes."""
         if text.isascii() or not any(ord(c) > LAST_LATIN for c in text):
-            return False
+            return False  # the tokenizer is asked only about other letters
         letters = "".join(c for c in text if c.isalpha())
         unknown = [c for c in letters if ord(c) > LAST_LATIN and self.is_unknown(c)]
         return 2 * len(unknown) > len(letters)
@@ -287,14 +298,15 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return each sentence in capitals, in Title Case or with stressed words in the usual case, others as None."""
+        """Return sentences in capitals, in Title Case, with a label or stress in the usual case, and others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
         recased: list[Replaced | None] = []
         for text in sentences:
             # Looking for terms takes longer than these tests, which most sentences fail.
-            if not (has_capitals(text) or is_title(text, language) or without_stress(text, language)):
+            is_plain = not (has_capitals(text) or has_label(text) or is_title(text, language))
+            if is_plain and not without_stress(text, language):
                 recased.append(None)
                 continue
             terms = self.settings.glossary.uses(text, language) if self.settings.glossary else []
@@ -302,6 +314,7 @@ class LongTexts:
             recased.append(
                 in_sentence_case(text, self.tokenizer, language, spans)
                 or title_in_sentence_case(text, self.tokenizer, language, spans, names)
+                or label_in_sentence_case(text, self.tokenizer, language, spans)
                 or without_stress(text, language, spans)
             )
         return recased
@@ -353,9 +366,12 @@ class LongTexts:
                 break
             candidates = attempt([sentences[i] for i in wrong], [results[i][0] for i in wrong], generate_kwargs)
             for i, translations in zip(wrong, candidates, strict=True):
+                texts = sentences[i].model_input, results[i][0]["translation_text"]
+                min_length = MIN_RETRY_LENGTH * min(map(length_in_letters, texts))
                 for translation in translations:
                     remaining = sentences[i].problems_of(translation, languages)
-                    if len(remaining) < len(problems[i]):
+                    is_complete = length_in_letters(translation["translation_text"]) >= min_length
+                    if is_complete and len(remaining) < len(problems[i]):
                         results[i], problems[i] = [translation], remaining
         return problems
 
@@ -406,8 +422,8 @@ def remove_broken(source: str, translation: Translation) -> bool:
 
 
 def restore_capitals(source: Replaced, translation: Translation):
-    """Put a translation into capitals if its sentence was; headings in Title Case keep the translation's usual case."""
-    if has_capitals(source.original):
+    """Put a translation or its label into capitals if its sentence was; headings in Title Case keep the usual case."""
+    if has_capitals(source.original) or has_label(source.original):
         replace_in(translation, in_capitals(translation["translation_text"], source.original))
     if "alignments" in translation:
         translation["alignments"] = [(source.in_original(a), b) for a, b in translation["alignments"]]

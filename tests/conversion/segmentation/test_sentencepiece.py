@@ -137,6 +137,24 @@ def test_a_special_token_spelled_out_is_text_whatever_surrounds_it(both_spm):
         assert tokenizer(text).input_ids == piece_ids(pieces, known), (text, pieces)
 
 
+@pytest.mark.parametrize(
+    "options", [{"model_type": "unigram"}, {"model_type": "bpe"}, {"user_defined_symbols": "<mark>"}]
+)
+def test_unknown_characters_of_a_special_token_are_one_unknown_token(tmp_path, options):
+    """Also together with unknown characters beside it, in a model that does not know the brackets."""
+    path = tmp_path / "text.model"
+    lines = (line.translate({ord(mark): None for mark in "</>"}) for line in LINES[::2])
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines, model_prefix=str(path.with_suffix("")), vocab_size=300, minloglevel=2, **options
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    known = vocabulary(sorted(all_pieces(processor)))
+    tokenizer = segmentation.sentencepiece(path, known).tokenizer
+    for text in [*SPELLED, "a</s>b", "</s><", "<</s>", "//</s>//", "§§<s>§§ x"]:
+        pieces = processor.encode(text, out_type=str)
+        assert tokenizer(text).input_ids == piece_ids(pieces, known), (text, pieces)
+
+
 @pytest.mark.parametrize("text", ["(<ph>)", "a<ph>b", "<ph>a", "A <ph>, b"])
 def test_no_space_is_written_after_an_added_token(spm, text):
     path, processor = spm

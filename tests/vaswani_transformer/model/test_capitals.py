@@ -11,6 +11,7 @@ from vaswani_transformer.model import lemmas_vaswani
 from vaswani_transformer.model.capitals_vaswani import (
     in_capitals,
     in_sentence_case,
+    label_in_sentence_case,
     with_capital_start,
     without_stress,
 )
@@ -43,7 +44,14 @@ def translate():
         ("en", "THE USB PORT OF THE PC IS BROKEN", "The USB port of the PC is broken"),
         ("en", "MAX. LOAD 500 kg, OPEN 9AM", "Max. load 500 kg, open 9am"),
         ("en", "KEEP %s, {NAME}, <B>BOLD</B>, MY_VAR, HTTP://A.ORG/B", "Keep %s, {NAME}, <B>bold</B>, MY_VAR, HTTP://A.ORG/B"),
-        ("en", "PLAN B FOR LOUIS XIV", "Plan B for louis XIV"),
+        ("en", "PLAN B FOR LOUIS XIV", "Plan B for Louis XIV"),
+        ("en", "NATO AND THE EU LEFT IRAQ IN MARCH", "NATO and the EU left Iraq in March"),
+        ("en", "MR. SMITH MAY MARCH ON 14 MARCH, AND DR. LEE?", "Mr. Smith may march on 14 March, and Dr. Lee?"),
+        ("en", "OK, NO TV AT 5 PM", "OK, no TV at 5 PM"),
+        ("en", "OPEN CONFIG.JSON AT WWW.EXAMPLE.ORG/HELP", "Open CONFIG.JSON at WWW.EXAMPLE.ORG/HELP"),
+        ("en", "I'LL WAIT, WE'VE TIME", "I'll wait, we've time"),
+        ("de", "AUSSAGE DER EU: DER HUND BEISST, BRD", "Aussage der EU: der Hund beißt, BRD"),
+        ("fr", "L'OTAN A EU PEUR", "L'OTAN a eu peur"),
         ("de", "DIE STRASSE IST GESPERRT, DER ZUG FÄHRT", "Die Straße ist gesperrt, der Zug fährt"),
         ("de", "GROẞE STRAẞE", "Große Straße"),
         ("de", "DIE STRAßE WAR GROß", "Die Straße war groß"),
@@ -63,7 +71,8 @@ def test_words_in_capitals_get_the_case_of_the_vocabulary(language, text, wanted
 
 @pytest.mark.parametrize(
     "text",
-    ["", "12", "I", "OK", "NASA", "USB", "HTTP", "USA! USA!", "Do NOT open this door.", "I work at NASA.", "It is A4.",
+    ["", "12", "I", "OK", "NASA", "USB", "HTTP", "USA! USA!", "CEO", "EU, UN, NATO",
+     "Do NOT open this door.", "I work at NASA.", "It is A4.",
      "WARNING: Do not open this door", "The END", "MY_VAR {NAME} %S HTTP://A.ORG", "日本", "A", "Title Case Words"],
 )  # fmt: skip
 def test_other_texts_stay(text):
@@ -87,6 +96,41 @@ def test_stressed_words_get_the_case_of_a_sentence(language, text, wanted):
 def test_acronyms_and_keywords_are_not_stressed(language):
     text = "The NOT NULL column of the WHO in the US, IF NOT EXISTS, ALL_DAY, DO-NOT and NOT-A-NUMBER {NOT} `ALL`"
     assert without_stress(text, language) is None
+
+
+@pytest.mark.parametrize(
+    "language, text, wanted",
+    [
+        ("en", "WARNING: Do not open this door.", "Warning: Do not open this door."),
+        ("en", "PLEASE NOTE: It is OK.", "Please note: It is OK."),
+        ("de", "ACHTUNG, STUFE: Sie ist hoch.", "Achtung, Stufe: Sie ist hoch."),
+        ("fr", "REMARQUE\u00a0: Nous sommes là.", "Remarque\u00a0: Nous sommes là."),
+        ("en", "NATO: They met.", None),
+        ("en", "Warning: Do NOT open: IT IS HOT.", None),
+        ("en", "WARNING:DO not open.", None),
+        ("en", ": it is", None),
+        ("en", "WARNING", None),
+    ],
+)
+def test_labels_get_the_case_of_a_sentence(language, text, wanted):
+    name = "mini-en-de" if language == "en" else f"mini-{language}-en"
+    recased = label_in_sentence_case(text, opened(name)[1], language)
+    assert (recased and recased.text) == wanted
+
+
+def test_the_label_of_a_translation_gets_capitals():
+    assert in_capitals("Warnung: Fass es nicht an: es ist heiß.", "WARNING: Don't touch it: it is hot.").text == (
+        "WARNUNG: Fass es nicht an: es ist heiß."
+    )
+    assert in_capitals("Fass es nicht an.", "WARNING: Don't touch it.").text == "Fass es nicht an."
+
+
+def test_a_label_in_capitals_is_translated(translate):
+    [plain] = translate("Warning: Do not open this door.")
+    [label] = translate("WARNING: Do not open this door.", return_alignments=True)
+    before, mark, after = plain["translation_text"].partition(":")
+    assert label["translation_text"] == before.upper() + mark + after
+    assert ((0, 7), (0, len(before))) in label["alignments"]
 
 
 def test_stressed_terms_of_a_glossary_stay():
@@ -169,6 +213,8 @@ def test_only_the_case_of_a_text_changes(text):
 def test_without_a_dictionary_unknown_words_keep_their_letters(monkeypatch):
     monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
     assert sentence_case("ETAT DES LIEUX", "fr") == "Etat des lieux"
+    assert sentence_case("IT IS IRAQ") == "It is iraq"
+    assert sentence_case("DER WEISSE HUND", "de") == "Der Weisse Hund"
 
 
 # The pipeline --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vaswani_transformer.model import lemmas_vaswani
 from vaswani_transformer.model.checks_vaswani import (
     count_repetitions,
     differing_numbers,
@@ -98,6 +99,17 @@ def test_problems_are_described(source, translation, problem):
         ("en fr", "On March 14, 2025.", "Le 14 mars 2025."),
         ("en de", "On 3/14/2025.", "Am 14.3.2025."),
         ("en fr", "On 3/14/2025.", "Le 14 mars 2025."),
+        (
+            "de en",
+            "Er kam am dritten Oktober, am Ende des 14. Novembers.",
+            "He came on October 3, by the 14th of November.",
+        ),
+        ("en fr", "Seven days: from September 11 to 17 May 2010.", "Sept jours : du 11 septembre au 17/5/2010."),
+        ("en de", "In May 2010 you may 3 times.", "Im Mai 2010 darfst du dreimal."),
+        ("fr en", "Les 12 maisons et 5 mais.", "The 12 houses and 5 buts."),
+        ("en de", "A walk in March and April.", "Ein Spaziergang im Frühling."),
+        ("de en", "Um fünf vor halb neun.", "At twenty-five past eight."),
+        ("en de", "It costs a dollar.", "Es kostet einen Dollar."),
         ("en de", "In the 1980s.", "In den 80er Jahren."),
         ("en de", "Add 120 g, 2 kg, 5 GB and 3 L.", "Nimm 120 G, 2 Kg, 5GB und 3 l."),
         ("en fr", "Add 2 kg and 5 GB.", "Ajoutez deux kilogrammes et 5 Go."),
@@ -189,6 +201,11 @@ def test_numbers_of_good_translations_are_equal(languages, source, translation):
         ("de en", "Freitag um 10 Uhr.", "Friday at 10 p.m.", ["10 Uhr"], ["10 p.m."]),
         ("fr en", "À 10 heures.", "At 10 p.m.", ["10 heures"], ["10 p.m."]),
         ("en de", "On 3/14/2025.", "Am 15.3.2025.", ["3/14/2025"], ["15.3.2025"]),
+        ("de fr", "Am 5. Mai 1999.", "Le 5 juin 1999.", ["Mai"], []),
+        ("en fr", "14 March 2025.", "Le 14 March 2025.", ["March"], []),
+        ("de en", "Am dritten Oktober.", "On October 4.", ["dritten"], ["4"]),
+        ("de en", "Um fünf vor halb neun.", "At 8:35.", ["fünf vor halb neun"], ["8:35"]),
+        ("en de", "It costs $1,250.50.", "Es kostet $1 1.250,50.", [], ["1"]),
         ("en de", "Version 2.14.1.", "Version 2.14.2.", ["2.14.1"], ["2.14.2"]),
         ("en de", "The set [15,21].", "Die Menge [15.21].", ["[15,21]"], []),
         ("en fr", "Eleven workers left.", "Les élévateurs sont partis.", ["Eleven"], []),
@@ -239,6 +256,17 @@ def test_units_must_remain(languages, source, translation, missing):
         ("en de", "Lena Brandvold scored twice.", "Lena traf zweimal.", ["Brandvold"]),
         ("en fr", "She met Özdemir.", "Elle l'a rencontré.", ["Özdemir"]),
         ("fr en", "M. Dupont est parti.", "He has left.", ["Dupont"]),
+        ("fr en", "Il habite à Saint-Étienne.", "He lives in St.", ["Étienne"]),
+        ("fr en", "Au nom du Saint-Esprit, à Saint-Laurent.", "In the name of the Holy Spirit, in St. Laurent.", []),
+        ("en fr", "The journey through the Talysh Mountains.", "Le voyage via les montagnes T analyh.", ["Talysh"]),
+        ("en de", "The path, Brandvold said, led to Kvikkjokk.", "Der Weg führte.", ["Brandvold", "Kvikkjokk"]),
+        ("en de", "It is Svetlana Savitskaya of Algeria.", "Es ist Swetlana Sawizkaja aus Algerien.", []),
+        ("en de", "Kvikkjokks are well-known, in Vienna.", "Sie sind in Wien bekannt.", []),
+        ("fr en", "Le car pour Guingamp part d'Ancenis.", "The car to share.", ["Guingamp", "Ancenis"]),
+        ("fr en", "Le car d'Angleterre vient des Alpes, jeudi à Quimper.", "The English bus to Quimper.", []),
+        ("en de", "The London-based Kvikkjokk-wide trip.", "Die Reise.", []),
+        ("en ru", "Happy birthday, Lisa Kvikkjokk!", "С днём рождения, Лиза!", []),
+        ("en ja", "Mr Schröder has π.", "シュレーダーさんは元気です。", []),
         (" ", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag!", ["Lisa"]),
         ("en de", "On Friday the French President saw Vienna.", "Am Freitag sah der Präsident Wien.", []),
         ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag, Lisas Mutter!", []),
@@ -250,6 +278,11 @@ def test_units_must_remain(languages, source, translation, missing):
 def test_names_must_remain(languages, source, translation, missing):
     pair = tuple(languages.split()) or (None, None)
     assert find_problems(source, translation, pair) == [f"{name} is missing from the translation" for name in missing]
+
+
+def test_without_a_dictionary_unknown_words_are_not_names(monkeypatch):
+    monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
+    assert find_problems("He went to Kvikkjokk.", "Er ging.", ("en", "de")) == []
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
@@ -273,7 +306,18 @@ def test_a_better_translation_writes_numbers_as_its_language_does():
     ]
     assert required_forms("Freitag um 10 Uhr.", "Friday.", ("de", "en")) == [("10 a.m.",)]
     assert required_forms("at 9:30 p.m.", "à", ("en", "fr")) == [("21 h 30",)]
+    assert required_forms("Am 5. Mai.", "Le 5 juin.", ("de", "fr")) == [("mai",), ("5",)]
     assert required_forms("half past nine", "halb acht", ("en", "de")) == []  # in the morning or in the evening
+
+
+def test_chinese_is_shorter():
+    source = (
+        "The quick brown fox jumps over the lazy dog, and then it runs away through the old park near the river. " * 4
+    )
+    translation = "敏捷的棕色狐狸跳过了懒狗，然后穿过河边的老公园跑走了。" * 4
+    assert len(source) > 2.5 * len(translation) + 40
+    assert find_problems(source, translation, ("en", "zh")) == find_problems(translation, source, ("zh", "en")) == []
+    assert "much shorter" in find_problems(source, translation[:27], ("en", "zh"))[0]
 
 
 def test_repetition_is_counted():

@@ -161,3 +161,17 @@ def test_only_the_digits_need_to_be_copied():
     """The words and units around them are translated."""
     texts = "It lost 2.4 billion dollars.", "Sie hat 2.4 Milliarden Dollar verloren."
     assert Replaced(texts[1], copied_numbers(*texts, ("en", "de"))).text == "Sie hat 2,4 Milliarden Dollar verloren."
+
+
+@pytest.mark.parametrize(
+    "languages, source, translation, wanted",
+    [
+        ("en de", "$1,250.50", "$1.250.50 oder 1,250,50", "$1.250,50 oder 1.250,50"),
+        ("en fr", "$1,250.50", "1.250.50 $", "1\u00a0250,50 $"),
+        ("fr en", "1 250,50 €", "1,250,50 €", "1,250.50 €"),
+        ("de en", "1.250.500 Leute", "1.250.500 people", "1,250,500 people"),
+        ("en de", "$1,250.50, version 3.11.2", "Version 3.11.2 $125.050", "Version 3.11.2 $125.050"),
+    ],
+)
+def test_wrong_marks_between_the_same_digits_are_mended(languages, source, translation, wanted):
+    assert Replaced(translation, copied_numbers(source, translation, tuple(languages.split()))).text == wanted

@@ -189,6 +189,16 @@ def test_the_same_input_is_not_translated_again(translate):
     assert len(fake.calls) == 2
 
 
+@pytest.mark.parametrize(
+    "retried, wanted", [("1985.", "Es war damals so."), ("Es war so 1985.", "Es war so 1985.")], ids=["short", "whole"]
+)
+def test_a_retry_must_not_lose_text(translate, retried, wanted):
+    fake = Fake({"It was so in 1985.": ["Es war damals so.", retried]})
+    [[record]] = long_texts(translate, fake).translate(["It was so in 1985."])
+    assert record["translation_text"] == wanted
+    assert ("warnings" in record) == ("1985" not in wanted)
+
+
 def test_a_warning_quotes_its_sentence_if_there_are_several(translate):
     fake = Fake({"It was 1985.": ["Es war."], "Hello there.": ["Hallo."]})
     [[record]] = long_texts(translate, fake).translate(["Hello there. It was 1985."])
