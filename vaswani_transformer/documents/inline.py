@@ -563,13 +563,13 @@ class Tree:
             numbers[owner] += len(around) >= depth
         total, intervals = numbers.total(), {}
         for path, _ in inner:
-            own = runs.get(path, [])
-            counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in own]
-            best = max(range(len(own)), key=counts.__getitem__, default=None)
+            parts = runs.get(path, [])
+            counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in parts]
+            best = max(range(len(parts)), key=counts.__getitem__, default=None)
             if best is None or not any(counts[best]):
                 continue
             is_alone = numbers[path] == total
-            chosen = [own[0][0], own[-1][-1]] if is_alone and path in self.children else own[best]
+            chosen = [parts[0][0], parts[-1][-1]] if is_alone and path in self.children else parts[best]
             intervals[path] = chosen[0], chosen[-1] + 1
         return intervals
 
