@@ -564,7 +564,9 @@ class Tree:
         total, intervals = numbers.total(), {}
         for path, _ in inner:
             parts = runs.get(path, [])
-            counts = [(sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in parts]
+            counts = [
+                (sum(self.has_letters(i) for i in run), sum(self.pieces[i].is_word for i in run)) for run in parts
+            ]
             best = max(range(len(parts)), key=counts.__getitem__, default=None)
             if best is None or not any(counts[best]):
                 continue
