@@ -282,7 +282,9 @@ def test_a_line_beyond_learned_positions_is_refused(translate, loaded, monkeypat
 
 
 @pytest.mark.parametrize(
-    "bad", [{"num_beams": "four"}, {"num_beams": 0}, {"max_length": 10**9}, {"eos_token_id": 999}], ids=str
+    "bad",
+    [{"num_beams": "four"}, {"num_beams": 0}, {"num_beams": -1}, {"max_length": 10**9}, {"eos_token_id": 999}],
+    ids=str,
 )
 def test_settings_of_a_checkpoint_that_cannot_be_used_are_one_line(folder, tmp_path, bad):
     copy = shutil.copytree(folder, tmp_path / "copy")
