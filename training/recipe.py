@@ -50,6 +50,19 @@ def source_title(name: str = "", path: str | None = None, dataset: str | None = 
     return name or path or dataset or ""
 
 
+def describe(recipe: dict[str, Any], parameters: int, size: int) -> dict[str, Any]:
+    """Return about.json for weights of `size` bytes that a recipe trained; see `catalogue.Checkpoint`."""
+    sources = ((source_title(**source), source["licence"]) for source in recipe["data"]["train"])
+    return {
+        **{key: recipe[key] for key in ("name", "source_language", "target_language", "licence", "notice")},
+        "parameters": parameters,
+        "bytes": size,
+        "domain": recipe.get("domain", ""),
+        "trained_on": [f"{title} ({licence})" if licence else title for title, licence in sources],
+        "max_length": recipe["data"]["max_length"],
+    }
+
+
 Column = Annotated[int, Field(strict=False)]  # a key of a table, which JSON turns into text
 
 

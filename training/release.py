@@ -21,7 +21,7 @@ from vaswani_transformer.system.files import read_json, write_json
 from . import confidence, shortlist
 from .curve import curve_from_growth, curve_from_log, growth_from_log
 from .files import atomic_file, atomic_folder
-from .recipe import source_title
+from .recipe import describe, source_title
 from .scores import CHRF, SACREBLEU
 
 
@@ -147,7 +147,8 @@ def write_card(checkpoint: Path, facts: Path):
         source_title=source_title,
         figure=figure,
     )
-    write_json(checkpoint / "about.json", describe(recipe, results, parameters, size))
+    scored = [{"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)]
+    write_json(checkpoint / "about.json", {**describe(recipe, parameters, size), "scores": scored})
     with atomic_file(checkpoint / "README.md") as file:
         file.write_text(text, encoding="utf-8")
 
@@ -156,25 +157,6 @@ def write_growth(run: Path, facts: Path, limited_by: str):
     """Write growth.json from the run's log and a sentence about what limited the run; see `read_growth`."""
     growth = {"runs": growth_from_log(run / "log.jsonl"), "limited_by": limited_by}
     write_json(facts / "growth.json", growth)
-
-
-def describe(recipe: dict, results: list[dict], parameters: int, size: int) -> dict:
-    """Return the contents of about.json; see `vaswani_transformer.catalogue.Checkpoint`."""
-    return {
-        "name": recipe["name"],
-        "source_language": recipe["source_language"],
-        "target_language": recipe["target_language"],
-        "parameters": parameters,
-        "bytes": size,
-        "licence": recipe["licence"],
-        "notice": recipe["notice"],
-        "domain": recipe.get("domain", ""),
-        "trained_on": [f"{source_title(**s)} ({s['licence']})" for s in recipe["data"]["train"]],
-        "max_length": recipe["data"]["max_length"],
-        "scores": [
-            {"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)
-        ],
-    }
 
 
 def published_beside(results: list[dict], recipe: dict, path: Path) -> dict | None:

@@ -12,11 +12,13 @@ from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.locating import locate
 from vaswani_transformer.model.generation_vaswani import paper_generation_config
 from vaswani_transformer.system.cpu import cpu_name
+from vaswani_transformer.system.files import write_json
 
 from .average import average_checkpoints
 from .checkpoint import WEIGHTS, CheckpointError, checkpoints_to_average, find_damage, step_of
 from .data import CachedCorpus, remove_padding
 from .files import atomic_folder
+from .recipe import describe
 
 
 def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForConditionalGeneration:
@@ -57,6 +59,8 @@ def finish(run) -> Path:
         model.cpu().save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        write_json(folder / "about.json", describe(facts["recipe"], facts["parameters"], size))
     print(f"{run.output / 'model'} is the mean of {len(folders)} checkpoints", flush=True)
     return run.output / "model"
 

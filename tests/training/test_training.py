@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from toy_data import arguments, copy_run, finish, interrupt, limit_files, logged, run_here, start
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from training import train
 from training.average import average_checkpoints
@@ -27,6 +27,7 @@ from training.recipe import load_recipe
 from training.report import Report
 from training.result import earlier_runs
 from training.run import Run
+from vaswani_transformer.catalogue import read_about
 from vaswani_transformer.system.cpu import bfloat16_slowdown
 
 
@@ -102,6 +103,14 @@ def test_old_checkpoints_go_and_the_last_ones_are_averaged(whole):
     assert AutoTokenizer.from_pretrained(whole / "model")("one.").input_ids[-1] == model.config.eos_token_id
     settings = model.generation_config
     assert (settings.num_beams, settings.length_penalty, settings.min_new_tokens) == (4, 0.6, 1)
+
+
+def test_the_result_records_its_languages(whole):
+    """So that `vaswani serve` and the rules for texts know them."""
+    about = read_about(whole / "model")
+    assert about.languages == "en → de" and about.bytes > about.parameters
+    settings = pipeline("translation", model=str(whole / "model")).training_texts
+    assert (settings.source_language, settings.target_language) == ("en", "de")
 
 
 def test_held_out_pairs_are_written_down(whole, toy):

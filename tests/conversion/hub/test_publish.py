@@ -250,6 +250,7 @@ def test_a_commit_whose_answer_is_lost_is_not_called_a_failure_without_effect(
 def test_a_connection_that_stays_silent_ends_with_a_clear_message(folder, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         home = {"HF_HOME": str(tmp_path), "HF_TOKEN": WRITE, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        home["HF_HUB_OFFLINE"] = ""  # whatever the environment of the tests sets
         result = subprocess.run(
             [sys.executable, "-m", "conversion", "publish", folder, "ada/silent", "--push", "--timeout", "1"],
             cwd=tmp_path,
