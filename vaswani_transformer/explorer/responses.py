@@ -73,7 +73,7 @@ GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}
 # two words are given, a head of the included checkpoint attends from the first to the second.
 EXAMPLES = {
     "en": {
-        "long-distance": ("He turned the light in the kitchen off.", ["turned", "off"]),
+        "long-distance": ("He turned the television in the kitchen off.", ["turned", "off"]),
         "anaphora": ("The woman lost her keys in the park.", ["her", "woman"]),
         "structure": ("The book that I read yesterday was very interesting.", None),
     },

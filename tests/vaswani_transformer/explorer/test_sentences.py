@@ -14,13 +14,13 @@ from vaswani_transformer.inspection.inspection import Inspection, inspect_transl
 TRANSLATIONS = {
     "mini-en-de": {
         "opening": "Ich kann das Buch nicht lesen, weil es zu schwierig ist.",
-        "long-distance": "Er schaltete das Licht in der Küche aus.",
-        "anaphora": "Die Frau hat ihre Schlüssel im Park verloren.",
+        "long-distance": "Er schaltete den Fernseher in der Küche aus.",
+        "anaphora": "Die Frau verlor ihre Schlüssel im Park.",
         "structure": "Das Buch, das ich gestern gelesen habe, war sehr interessant.",
     },
     "mini-en-fr": {
         "opening": "Je ne peux pas lire le livre parce qu'il est trop difficile.",
-        "long-distance": "Il a éteint la lumière dans la cuisine.",
+        "long-distance": "Il a éteint la télévision dans la cuisine.",
         "anaphora": "La femme a perdu ses clés dans le parc.",
         "structure": "Le livre que j'ai lu hier était très intéressant.",
     },
