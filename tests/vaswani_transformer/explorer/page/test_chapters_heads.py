@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
+from vaswani_transformer.explorer.responses import EXAMPLES
 from vaswani_transformer.inspection.heads import shared_copy, without_heads
 from vaswani_transformer.model.forced_vaswani import forced_log_probs
 
@@ -167,9 +168,10 @@ def test_chapter_8_opens_an_example_at_its_head_and_saves_the_figure(open_chapte
     page = open_chapter("explorer")
     click(page, "#explorer [data-example='long-distance']")
     page.wait("document.querySelector('#explorer-remark')")
-    inspection = inspected("He turned the light in the kitchen off.")
+    text, linked = EXAMPLES["en"]["long-distance"]
+    inspection = inspected(text)
     words = [token.text.strip() for token in inspection.source]
-    row, column = words.index("turned"), words.index("off")
+    row, column = map(words.index, linked)
     weights = torch.stack([inspection.tensors[f"encoder.layers.{layer}.self_attn.weights"] for layer in range(4)])
     shown = page.js("return document.querySelector('#explorer svg.links').tensor.at(...arguments)", row, column)
     of_heads = weights[..., row, column]  # [layers, heads]
