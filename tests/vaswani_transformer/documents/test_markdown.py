@@ -2,12 +2,11 @@
 
 import random
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from fake_pipeline import SENTENCE, few, reversed_words, shouted, texts_of, unchanged
+from fake_pipeline import SENTENCE, count_calls, few, reversed_words, shouted, texts_of, unchanged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -461,20 +460,12 @@ def test_random_characters_are_a_document(suffix):
 
 def calls(text: str) -> int:
     """Returns how many Python functions are called to read a document and to write it."""
-    count = 0
 
-    def count_call(frame, event, arg):
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count_call)
-    try:
+    def read_and_write():
         with suppress(DocumentError):  # nested too deeply
             shouted(".mdx", text)
-    finally:
-        sys.setprofile(before)
-    return count
+
+    return count_calls(read_and_write)
 
 
 @pytest.mark.parametrize(
