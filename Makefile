@@ -13,7 +13,7 @@ install: ## Make .venv with the tested versions of everything, and this package 
 test: ## Run the tests, a worker for each core
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
 
-test-quick: ## Run the most telling tests, in about a minute
+test-quick: ## Run the most informative tests, in about a minute
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto -m "quick and not slow"
 
 test-slow: ## Run the tests that take minutes
@@ -34,7 +34,7 @@ check: ## Lint and check the formatting, changing nothing
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 
-types: ## Check the types of what the library shows to the outside
+types: ## Type-check the public API
 	$(PYTHON) -m ty check
 
 docs: build/explorer/index.html ## Build the site in build/docs; warnings are errors
@@ -43,12 +43,12 @@ docs: build/explorer/index.html ## Build the site in build/docs; warnings are er
 	$(PYTHON) docs/stage.py
 	$(PYTHON) -m zensical build --clean --strict
 
-# The explorer's page with one checkpoint; made again when the page changes.
+# The explorer's page with one checkpoint; rebuilt when the page changes.
 build/explorer/index.html: $(wildcard vaswani_transformer/explorer/*.py vaswani_transformer/explorer/page/* vaswani_transformer/explorer/page/*/*)
 	rm -rf build/explorer
 	$(PYTHON) -m vaswani_transformer explore --export build/explorer
 
-format: ## Format the code and mend what the linter can mend
+format: ## Format the code and apply the linter's fixes
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
