@@ -67,7 +67,7 @@ def translate(translator, batch: dict[str, torch.Tensor], beams: int, tokens: in
 def contenders(
     preset: str, dtype: torch.dtype, names: list[str], folder: Path, vocab_size: int | None = None
 ) -> dict[str, Callable]:
-    """A function of a batch, the number of beams and of new tokens for each contender."""
+    """For each contender, a function of a batch, the number of beams and the number of new tokens."""
     model, functions = vaswani(preset, vocab_size), {}
     for name in names:
         if name.startswith("ctranslate2"):

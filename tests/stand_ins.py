@@ -1,4 +1,4 @@
-"""Small models with the files that published ones have on the Hub, and a client that asks a Hub of a test.
+"""Small models with the files that published ones have on the Hub, and a client for the Hub of a test.
 
 `opus_mt` and `fsmt` write random models. With `capitals=True` they write models that "translate" by writing capitals,
 which `fixtures/capitals/make.py` has trained.

@@ -98,7 +98,9 @@ def run(options: Options):
     folder = checkpoint_folder(options)
     pairs = read(options)[: options.limit]
     if len(pairs) < MIN_PAIRS:
-        raise ValueError(f"{options.file} has only {len(pairs)} pairs; at least {MIN_PAIRS} are needed, better 200.")
+        raise ValueError(
+            f"{options.file} has only {len(pairs)} pairs; at least {MIN_PAIRS} are needed, and 200 are better."
+        )
     model, tokenizer = load(str(folder), "cpu")
     from vaswani_transformer.model.confidence_vaswani import Calibration, is_calibrated
 
@@ -148,7 +150,7 @@ def checkpoint_folder(options: Options) -> Path:
     elif not (given / "model.safetensors").is_file():
         catalogue.resolve(options.checkpoint)  # reports a name that does not exist
         raise ValueError(
-            f"{options.checkpoint} is not a folder of ours. Add --output FOLDER to calibrate a copy of the checkpoint."
+            f"{options.checkpoint} is not a model folder. Add --output FOLDER to calibrate a copy of the checkpoint."
         )
     return Path(locating.checkpoint_path(options.checkpoint))
 

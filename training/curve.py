@@ -20,7 +20,7 @@ def point(step: int, **figures: float) -> dict:
 
 
 def read_log(log: Path) -> Iterator[dict]:
-    """Yield the records of RUN/log.jsonl, without lines that a power cut tore."""
+    """Yield the records of RUN/log.jsonl, without lines that a power cut truncated."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if record := record_in(line):
             yield record

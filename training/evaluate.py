@@ -369,7 +369,7 @@ def evaluate(arguments: Options):
         if tokenised and not find_spec("sacremoses"):
             raise ValueError(missing_package("Tokenised BLEU", "sacremoses", "train"))
         model, tokenizer = load(source, arguments.device)
-    # What is recorded is complete where it can be: which score a paper gives is not known beforehand.
+    # Record every score that can be computed: a paper may report any of them.
     record_all = bool(arguments.output and language and find_spec("sacremoses"))
 
     given = {"num_beams": arguments.beams, "length_penalty": arguments.alpha}

@@ -180,7 +180,7 @@ def import_original(original: Original, toolkit: str, source: Path, out: Path) -
     except (ValueError, FileNotFoundError, Failure) as error:
         message = f"Cannot convert {original.name} ({toolkit}): {error}"
         if "Pass --" in message:
-            message += f" `vaswani convert {toolkit}` has these options; then use its output."
+            message += f" `vaswani convert {toolkit}` has these options; use its output folder instead."
         raise ValueError(message) from error
 
 

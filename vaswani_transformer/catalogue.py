@@ -1,6 +1,6 @@
 """Lists the included checkpoints, and finds a checkpoint by name, folder or Hub id. Needs no torch.
 
-The wheel does not contain weights for non-commercial use only. For these checkpoints it says where they are.
+Weights that are for non-commercial use only are not in the wheel; for these checkpoints, it says where they are.
 """
 
 import json

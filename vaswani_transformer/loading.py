@@ -50,9 +50,9 @@ def load(
     """Returns the model, on the CPU and in evaluation mode, and its tokenizer.
 
     Args:
-        source: Any checkpoint: the name of an included one; a folder, or a Hub id with or without "@revision", of ours,
-            of a MarianMTModel or an FSMT model; a folder, an archive or a file of another toolkit that
-            `vaswani convert` reads. What is not ours is converted on its first use, and kept in the cache.
+        source: Any checkpoint: the name of an included one; a folder, or a Hub id with or without "@revision", in our
+            format or of a MarianMTModel or an FSMT model; a folder, an archive or a file of another toolkit that
+            `vaswani convert` reads. Other formats are converted on their first use, and kept in the cache.
         dtype: As in `from_pretrained`; "auto" is the dtype in config.json. A checkpoint in int8 stays in int8 unless
             you give another dtype.
         **settings: Passed to the model's `from_pretrained`, such as `attn_implementation`.

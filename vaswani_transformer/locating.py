@@ -24,12 +24,12 @@ def split_languages(name: str) -> tuple[str | None, str | None, str]:
 
 
 def locate(name: str, target: str | None = None, needs_target: bool = True) -> str:
-    """Returns the folder of a checkpoint in our format; for a model of ours on the Hub, its id and commit.
+    """Returns the folder of a checkpoint in our format; for one that the Hub has in our format, its id and commit.
 
     Args:
-        name: The name of an included checkpoint; a folder or a Hub id (owner/name or owner/name@REVISION) of ours, of a
-            MarianMTModel or an FSMT model; a folder, an archive or a file of any toolkit that `vaswani convert` reads.
-            The languages may come first, as in "en-fr=NAME".
+        name: The name of an included checkpoint; a folder or a Hub id (owner/name or owner/name@REVISION) of a model in
+            our format, a MarianMTModel or an FSMT model; a folder, an archive or a file of any toolkit that
+            `vaswani convert` reads. The languages may come first, as in "en-fr=NAME".
         target: The target language, for a model with several; by default the one before the name.
         needs_target: If False, a model with several target languages is returned as it is if none is named.
 
@@ -159,7 +159,7 @@ def is_group(name: str) -> bool:
 
 
 def locate_file(path: Path) -> str:
-    """Returns a folder of ours, or one that transformers loads by itself, as it is; converts any other checkpoint."""
+    """Returns a folder in our format, or one that transformers itself loads, as it is; converts other checkpoints."""
     recognise = find("conversion.recognise")
     if path.is_file() and find("conversion.files.archives").archive_suffix(path):
         return str(cache.convert_once(archived(path)))

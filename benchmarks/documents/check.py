@@ -158,7 +158,7 @@ def shape_of(data: Any) -> Any:
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a page, with the attributes that are no texts."""
+    """Collects the tags of a page, with the attributes that are not texts."""
 
     def __init__(self):
         super().__init__()

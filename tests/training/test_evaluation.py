@@ -1,4 +1,4 @@
-"""`python -m training.evaluate`: test sets are translated and scored, and what is wrong is said first."""
+"""`python -m training.evaluate`: test sets are translated and scored, and errors are reported first."""
 
 import gzip
 import json
@@ -123,7 +123,7 @@ def test_tokenised_scores_are_shown_when_asked_for(run, tmp_path):
         (["--tsv", "good.tsv", "--output", "."], "is a folder, not a file"),
     ],
 )
-def test_evaluation_says_what_is_wrong_before_it_translates(run, tmp_path, monkeypatch, arguments, message):
+def test_evaluation_reports_errors_before_it_translates(run, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two.txt").write_text("a\nb\n")
     (tmp_path / "three.txt").write_text("a\nb\nc\n")
@@ -135,7 +135,7 @@ def test_evaluation_says_what_is_wrong_before_it_translates(run, tmp_path, monke
     assert (status > 0, out) == (True, "") and message in err
 
 
-def test_evaluation_of_what_is_no_model(run, tmp_path):
+def test_evaluation_of_a_folder_that_is_not_a_model(run, tmp_path):
     test = write_tsv(tmp_path / "t.tsv", PAIRS.items())
     (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
     messages = {"no-such-model": "Checkpoint not found: 'no-such-model'", tmp_path: "Cannot load"}

@@ -79,7 +79,7 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name(tmp_path, monke
 
 
 def test_a_file_that_is_prepared_under_a_temporary_name_is_not_followed(tmp_path, monkeypatch):
-    """In a folder that others can write to, they could put a link where the next temporary file will be."""
+    """Other users with access to the folder could put a link where the next temporary file will be."""
     (tmp_path / "victim").write_text("years of work")
     names = iter(["00000000", "11111111"])
     monkeypatch.setattr("secrets.token_hex", lambda size: next(names))

@@ -199,7 +199,7 @@ def test_different_texts_stay_different(one, other):
         (["--to", "fr"], "domain.tsv is ? → fr, but tiny-en-de is en → de."),
     ],
 )
-def test_mistakes_are_said_in_one_line(data, tmp_path, capsys, more, message):
+def test_mistakes_are_reported_in_one_line(data, tmp_path, capsys, more, message):
     with pytest.raises(SystemExit, match="1"):
         finetune.main([*arguments(data, tmp_path / "output"), *more])
     assert message in capsys.readouterr().err.splitlines()[-1]

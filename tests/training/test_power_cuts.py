@@ -1,4 +1,4 @@
-"""What a power cut, a second run on the same folder or Ctrl-C leave behind, and how the next run takes it."""
+"""What a power cut, a second run on the same folder or Ctrl-C leave behind, and how the next run handles it."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def test_a_damaged_tokenizer_is_named(toy, cache, tmp_path):
         run_here(toy, tmp_path, "optimisation.max_steps=1", cache=cache)
 
 
-def test_a_torn_line_of_the_log_is_dropped(toy, cache, tmp_path):
+def test_a_truncated_line_of_the_log_is_dropped(toy, cache, tmp_path):
     run_here(toy, tmp_path, "optimisation.max_steps=4", cache=cache)
     log = tmp_path / "log.jsonl"
     log.write_bytes(log.read_bytes() + b"\0" * 40 + b"\n")

@@ -1,4 +1,4 @@
-"""Training runs: what they learn, how they are interrupted and go on, and how they fail."""
+"""Training runs: what they learn, how they are interrupted and resumed, and how they fail."""
 
 import json
 import math
@@ -142,7 +142,7 @@ def test_killed_at_any_moment_a_run_ends_as_if_it_never_had_been(toy, cache, who
     assert_same_run(output, whole)
 
 
-def test_sigterm_saves_and_says_how_to_go_on(stopped):
+def test_sigterm_saves_and_says_how_to_resume(stopped):
     output, code, text = stopped
     assert code == 1
     assert "Stopped after step 5 and saved it. Rerun the command to resume there." in text
@@ -150,7 +150,7 @@ def test_sigterm_saves_and_says_how_to_go_on(stopped):
     assert names(output)[-1] == "checkpoint-0000005"
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on(toy, cache, whole, stopped, tmp_path):
+def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_resumes(toy, cache, whole, stopped, tmp_path):
     """From where SIGTERM stopped it, whose checkpoint is not among those that are averaged in the end."""
     output, log = copy_run(stopped[0], tmp_path / "run"), tmp_path / "out"
     sizes = [(output / "checkpoint-0000005" / f"{part}.safetensors").stat().st_size for part in ("model", "optimizer")]
@@ -235,7 +235,7 @@ def test_damaged_weights_are_not_averaged(toy, cache, whole, tmp_path):
     assert not (output / "model").exists()
 
 
-def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_path):
+def test_a_run_resumes_with_more_steps_but_not_with_another_recipe(toy, cache, whole, tmp_path):
     output = copy_run(whole, tmp_path / "run")
     overrides = ["seed=1", "data.max_length=64", "optimisation.adam_beta2=0.99", "optimisation.max_steps=14"]
     with pytest.raises(ValueError, match="These keys differ: (.*)[.] Restore") as error:
@@ -247,7 +247,7 @@ def test_another_recipe_does_not_go_on_but_more_steps_do(toy, cache, whole, tmp_
     assert names(output) == [f"checkpoint-{step:07d}" for step in (9, 12, 14)]
 
 
-def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path):
+def test_a_run_of_an_earlier_version_resumes(toy, cache, whole, tmp_path):
     """Its recipe does not have the keys that were added later."""
     output = copy_run(whole, tmp_path / "run")
     recipe = json.loads((output / "recipe.json").read_text(encoding="utf-8"))
@@ -264,7 +264,7 @@ def test_a_run_goes_on_that_an_earlier_version_began(toy, cache, whole, tmp_path
         ["data.streaming=true", "data.window=60"],
     ],
 )
-def test_other_kinds_of_run_go_on_exactly_too(toy, cache, tmp_path, settings):
+def test_other_kinds_of_runs_resume_exactly_too(toy, cache, tmp_path, settings):
     if "streaming" in settings[0]:
         settings = [*settings, "data.train.0.held_out=0"]
     for output, steps in ((tmp_path / "whole", 6), (tmp_path / "run", 4), (tmp_path / "run", 6)):
@@ -290,7 +290,7 @@ def test_schedule_free_resumes_where_it_was_and_saves_its_averages(toy, cache, t
     assert any(not torch.equal(saved[name], weight) for name, weight in run.model.named_parameters() if name in saved)
 
 
-def test_bpe_dropout_cuts_each_epochs_tokens_anew(toy, cache, tmp_path):
+def test_bpe_dropout_splits_tokens_differently_in_each_epoch(toy, cache, tmp_path):
     overrides = ["data.bpe_dropout=0.3", "optimisation.max_steps=1"]
     run = Run(load_recipe(toy / "recipe.yaml", overrides), toy, tmp_path, cache)
     lengths = []
@@ -333,9 +333,7 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
 @pytest.mark.parametrize(
     "precision, cost, said", [("bfloat16", 8.0, True), ("bfloat16", 0.5, False), ("float32", 8.0, False)]
 )
-def test_who_trains_in_bfloat16_where_it_is_slow_is_told(
-    toy, cache, tmp_path, monkeypatch, capsys, precision, cost, said
-):
+def test_slow_bfloat16_is_reported(toy, cache, tmp_path, monkeypatch, capsys, precision, cost, said):
     monkeypatch.setattr("training.run.bfloat16_slowdown", lambda: cost)
     run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
     output = capsys.readouterr().out
@@ -435,7 +433,7 @@ def assert_finite(run: Path):
             assert all(tensor.isfinite().all() for tensor in load_file(file).values()), file
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, tmp_path, monkeypatch):
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_its_batch(toy, cache, tmp_path, monkeypatch):
     """Even where many steps pass between two reports."""
     run = Run(load_recipe(toy / "recipe.yaml", ["checkpointing.log_steps=50"]), toy, tmp_path, cache)
     batches, original = {}, Run.loss
@@ -455,7 +453,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_its_batch(toy, cache, 
     assert_finite(tmp_path)
 
 
-def test_weights_that_are_no_numbers_are_not_saved(toy, cache, tmp_path):
+def test_weights_that_are_not_finite_are_not_saved(toy, cache, tmp_path):
     """A gradient can overflow where the loss does not; the next loss would come after the checkpoint."""
     run = Run(load_recipe(toy / "recipe.yaml"), toy, tmp_path, cache)
     weight = next(weight for name, weight in run.model.named_parameters() if name.endswith("fc2.weight"))
@@ -474,7 +472,7 @@ def test_a_wrong_recipe_ends_before_anything_is_written(toy, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_data_that_is_not_there_ends_in_a_sentence(toy, tmp_path):
+def test_missing_data_are_reported_in_a_sentence(toy, tmp_path):
     log = tmp_path / "out"
     command = arguments(toy, tmp_path / "run", "data.train.0.path=none.tsv")
     code, text = finish(start(command, log), log)

@@ -1,4 +1,4 @@
-"""What a user reads who gives something wrong to this room: a sentence, and usage only where the usage was wrong."""
+"""Error messages of the training programs: a sentence, and usage only if the usage was wrong."""
 
 import re
 import subprocess

@@ -12,7 +12,7 @@ class Model:
     generation_config = "the config"
 
     def generate(self, path, stopping_criteria):
-        """Searches until it is stopped, and tells so by a file."""
+        """Searches until it is stopped, and reports it by a file."""
         while True:
             Path(path).touch()
             for criterion in stopping_criteria:

@@ -1,4 +1,4 @@
-"""`load` refuses what cannot be trusted to translate, and nothing that is opened ever runs code of its own."""
+"""`load` refuses checkpoints that cannot be trusted to translate, and code in a checkpoint never runs."""
 
 import json
 import os

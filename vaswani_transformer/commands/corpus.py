@@ -205,7 +205,7 @@ class Corpus:
                 names = dict.fromkeys([*record, *previous["record"]])
                 changed = ", ".join(name for name in names if previous["record"].get(name) != record.get(name))
                 raise ValueError(
-                    f"{folder} holds another corpus or other settings. Different now: {changed}. Choose a new --output."
+                    f"{folder} holds another corpus or other settings. Changed: {changed}. Choose a new --output."
                 )
             self.shards = [Shard(**shard) for shard in previous["shards"]]
             return

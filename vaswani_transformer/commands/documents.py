@@ -83,8 +83,8 @@ def file_problem(name: str, texts: int, output: Path | None) -> str | None:
     if suffix not in SUFFIXES:
         advice = f" {ADVICE[suffix]}" if suffix in ADVICE else ""
         return (
-            f"Unsupported format: {name}.{advice} Supported are {', '.join(SUFFIXES)}; --input translates any "
-            "UTF-8 file line by line."
+            f"Unsupported format: {name}.{advice} Supported: {', '.join(SUFFIXES)}; --input translates any UTF-8 file "
+            "line by line."
         )
     return None if exists else f"File not found: {name}."
 

@@ -61,7 +61,7 @@ Output = Annotated[
 
 @dataclass(kw_only=True)
 class DocumentOptions:
-    """What of a document `vaswani translate` translates."""
+    """Which parts of a document `vaswani translate` translates."""
 
     show_texts: Annotated[
         bool,
@@ -112,7 +112,7 @@ class DocumentOptions:
 
 @dataclass(kw_only=True)
 class Results:
-    """What `vaswani translate` prints of each translation."""
+    """The columns and warnings that `vaswani translate` prints for each translation."""
 
     n_best: Annotated[
         int,
@@ -303,7 +303,7 @@ Processes = Annotated[
 
 @dataclass(kw_only=True)
 class ModelChoice:
-    """Which checkpoint translates."""
+    """The checkpoint, by its name or its languages."""
 
     source_language: Annotated[
         str | None,
@@ -378,7 +378,7 @@ Beams = Annotated[
 
 @dataclass(kw_only=True)
 class Search:
-    """How translations are searched."""
+    """The settings of the search."""
 
     beams: Beams = None
     alpha: Annotated[

@@ -66,7 +66,7 @@ ADVICE = {
     **dict.fromkeys((".ppt", ".key"), "Save it as .pptx first."),
     **dict.fromkeys((".xls", ".numbers"), "Save it as .xlsx first."),
     ".odg": "Save it as .odp first, or translate the document that it is a part of.",
-    ".rst": "Convert it to Markdown first, e.g. with pandoc, or translate the .po files that Sphinx makes of it.",
+    ".rst": "Convert it to Markdown first, e.g. with pandoc, or translate the .po files that Sphinx makes from it.",
     ".tex": "Convert it to Markdown or .docx first, e.g. with pandoc.",
 }
 # Byte order marks and their encodings; that of UTF-32 begins like that of UTF-16.

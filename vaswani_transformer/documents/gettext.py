@@ -1,6 +1,6 @@
 """gettext (.po, .pot): entries without a translation get one, and everything else stays.
 
-An entry with a warning is marked as fuzzy. polib and translate-toolkit wrap all lines of a file again.
+An entry with a warning is marked as fuzzy. polib and translate-toolkit would wrap all lines of a file again.
 """
 
 import codecs

@@ -525,7 +525,7 @@ class Tree:
     def join_neighbours(self, depth: int, intervals: dict[Path, tuple[int, int]], begin: int, end: int):
         """Extend elements over neighbouring words that belong to another element with the same markup.
 
-        E-books have all words in such elements, and words that move away from theirs would lose their format.
+        In e-books, all words are in such elements, and a word that moved away from its own would lose its format.
         """
         taken = {i for interval in intervals.values() for i in range(*interval)}
 

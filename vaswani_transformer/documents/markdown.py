@@ -1,7 +1,7 @@
 """Markdown: the texts of paragraphs, headings, lists, quotes, tables, notes, definitions, titles and HTML.
 
-markdown-it-py finds the blocks; it is the best kept parser in Python that follows CommonMark. Its tokens of inline
-markup have no places, so `markdown_inline` records them. mdformat, which renders markdown-it's tokens, would rewrite
+markdown-it-py finds the blocks; of the parsers in Python that follow CommonMark, it is the best maintained. Its inline
+tokens have no places, so `markdown_inline` records them. mdformat, which renders markdown-it's tokens, would rewrite
 the whole document in its own style, and tree-sitter's grammar does not follow CommonMark in all cases.
 """
 

@@ -35,7 +35,7 @@ TAG = re.compile(
     r"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>]*)?>|\[(?P<end>/?)(?P<code>[A-Za-z]{1,20})(?:=[^][\n]*)?\]"
 )
 ICU = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")
-# The mark before the letter of a key: &Open, Save _As, E&xit, but not AT&T, &amp; and snake_case.
+# The mark before an access key: &Open, Save _As, E&xit, but not AT&T, &amp; and snake_case.
 ACCELERATOR = re.compile(r"(?<![\w&])(?:&(?!\w+;)(?=[^\W\d_])|_(?=[A-Z]))|(?<=[^\W\d_])&(?!\w+;)(?=[a-z]+(?![\w=/&]))")
 
 
@@ -160,7 +160,7 @@ def closing_brace(message: str, begin: int, end: int) -> int | None:
 
 
 def nest(pieces: Sequence[Piece]) -> list[Node]:
-    """Put what is between an opening tag and its closing tag into an element, and the word of a key as well."""
+    """Put what is between an opening tag and its closing tag into an element, and a word with an access key as well."""
     partners = nearest_pairs([piece.tag for piece in pieces])
     top = Element(("", ""))
     stack = [top]

@@ -1,7 +1,7 @@
 """Messages of Java (.properties) and of Apple's systems (.strings): the texts among the values.
 
-javaproperties, the best kept parser of the first, reports the source of each line, but not the place of its value; the
-second has no kept parser in Python.
+javaproperties, the best maintained parser of the first, reports the source of each line, but not the place of its
+value; the second has no maintained parser in Python.
 """
 
 import re

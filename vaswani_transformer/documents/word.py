@@ -1,7 +1,7 @@
 """Word documents (.docx): paragraphs are edited in place; formats follow their words, and fields and drawings stay.
 
-A paragraph whose text changes is written again between its properties and its end, in the source's own markup; nothing
-else changes. python-docx would write every part again, and knows neither tracked changes nor fields nor text boxes.
+A paragraph whose text changes is rewritten between its properties and its end, in the source's own markup; nothing else
+changes. python-docx would rewrite every part, and knows neither tracked changes nor fields nor text boxes.
 """
 
 import re

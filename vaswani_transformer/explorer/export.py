@@ -1,4 +1,4 @@
-"""Write the page as a folder for a file server: the checkpoints run in the browser, without a server of ours."""
+"""Write the page as a folder for any file server: the checkpoints run in the browser, without `vaswani explore`."""
 
 import json
 import shutil

@@ -107,7 +107,7 @@ def in_sentence_case(
 def label_in_sentence_case(
     text: str, tokenizer: PreTrainedTokenizerBase, language: str | None = None, fixed: Iterable[Span] = ()
 ) -> Replaced | None:
-    """Return a text with its label, such as "WARNING: Do not open", as in sentence case, or None without such a label.
+    """Return a text with its label, as in "WARNING: Do not open", in sentence case, or None without such a label.
 
     The arguments are those of `in_sentence_case`.
     """

@@ -1,7 +1,7 @@
 """What a translation must keep, and signs of a bad translation that can be checked without understanding it.
 
-translate-toolkit's `filters.checks` do not serve here: they are under the GPL, this file travels to repositories on the
-Hub, and they report failed checks, not the numbers and items that a retry must produce.
+translate-toolkit's `filters.checks` cannot be used here: they are under the GPL, while this file travels to
+repositories on the Hub, and they report failed checks, not the numbers and items that a retry must produce.
 """
 
 import re

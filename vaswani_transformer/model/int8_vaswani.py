@@ -1,4 +1,4 @@
-"""8-bit weights, for fast translation on a CPU and files of a quarter of float32's size.
+"""8-bit weights, for fast translation on a CPU and files a quarter the size of float32's.
 
     model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype="int8")  # or quantization_config=Int8Config()
 
@@ -7,7 +7,7 @@ In a product the activations are rounded, too, each row by its own range, so tha
 else is in the batch. No calibration is needed. LayerNorms, biases, positions and attention itself stay in float32.
 `from_pretrained` finds the method in transformers' registry of quantisation methods.
 
-This is our own code beside torchao because torchao's int8 linear maps, without `torch.compile`, take longer than
+This is our own code, not torchao's, because torchao's int8 linear maps, without `torch.compile`, take longer than
 float32 for the few rows of a decoding step, and because it has no matrix that an embedding and a linear map can share.
 
 Shapes: R rows of a product, V rows of an embedding.

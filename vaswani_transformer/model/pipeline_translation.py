@@ -86,15 +86,15 @@ class TranslationPipeline(SentencePipeline):
 
     Texts are translated sentence by sentence and keep their spacing, line ends and bullets. Text without words, such as
     a number or a URL, stays unchanged. Suspicious translations (wrong length, repetitions, missing numbers, URLs or
-    placeholders) are retried. If they still look wrong, their record has "warnings", a list of strings. So has a text
-    with a sentence that was too long for the model and had to be split.
+    placeholders) are retried. If they still look wrong, their record has "warnings", a list of strings. A sentence that
+    had to be split because it was too long for the model also gives a warning.
 
     A string gives the list of its translations, best first: as many as `num_return_sequences`. A list, a tuple or a
     column of a data set gives a list with the translation of each text, or with the list of its translations if
     `num_return_sequences` is more than 1. A generator, a `KeyDataset` or another iterable gives an iterator over lists
     of translations, which reads only the texts of its next batch.
 
-    Translations do not depend on the batches. Of a list, sentences of similar length share a batch.
+    Translations do not depend on the batches, in which the sentences of a list are grouped by length.
 
     Args:
         model (`PreTrainedModel`): A sequence-to-sequence model.

@@ -298,7 +298,7 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return sentences in capitals, in Title Case, with a label or stress in the usual case, and others as None."""
+        """Return sentences in capitals, in Title Case, with a label or stress in sentence case, and others as None."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
@@ -422,7 +422,7 @@ def remove_broken(source: str, translation: Translation) -> bool:
 
 
 def restore_capitals(source: Replaced, translation: Translation):
-    """Put a translation or its label into capitals if its sentence was; headings in Title Case keep the usual case."""
+    """Put a translation or its label into capitals if its sentence was; headings in Title Case get sentence case."""
     if has_capitals(source.original) or has_label(source.original):
         replace_in(translation, in_capitals(translation["translation_text"], source.original))
     if "alignments" in translation:

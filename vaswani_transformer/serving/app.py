@@ -77,7 +77,7 @@ class Settings:
         return next((split_origin(url)[1] for url in self.origins if url != ANY_ORIGIN), "")
 
     def public_address(self, request: Request) -> str:
-        """Returns the URL that links to this server start with: an origin, by default the address of the request."""
+        """Returns the beginning of links to this server: an origin, by default the address of the request."""
         addresses = [f"{url}{self.root_path}/" for url in self.websites if url != ANY_ORIGIN]
         host = host_name(request.headers.get("host", ""))
         same_host = [address for address in addresses if urlsplit(address).hostname == host]

@@ -134,7 +134,7 @@ def memory(size: int) -> str:
 
 
 class Withdrawn(Exception):
-    """The document is not wanted any more."""
+    """The document's request was cancelled."""
 
 
 class RemotePipeline:
@@ -159,7 +159,7 @@ class RemotePipeline:
 def parse_documents(connection: Connection, max_memory: int):
     """Translates documents until the connection ends."""
     limit_memory(max_memory)
-    connection.send(None)  # from now on, time counts
+    connection.send(None)  # starts the time limit
     while True:
         document = connection.recv()
         try:

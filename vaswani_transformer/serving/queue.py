@@ -119,7 +119,7 @@ class Queue:
         return job.result
 
     def close(self, seconds: float | None = None):
-        """Finishes the waiting jobs, for at most so many seconds, and ends the threads and the workers."""
+        """Finishes the waiting jobs, within `seconds` if given, and ends the threads and the workers."""
         end = None if seconds is None else time.monotonic() + seconds
         with self.changed:
             self.is_closing = True
@@ -148,7 +148,7 @@ class Queue:
                 self._pause(len(jobs), PAUSE_SHARE * (time.monotonic() - start))
 
     def _pause(self, number: int, max_seconds: float):
-        """Waits until so many requests are waiting."""
+        """Waits until `number` requests are waiting, for at most `max_seconds`."""
         with self.changed:
             self.changed.wait_for(lambda: len(self.waiting) >= number or self.is_closing, max_seconds)
 

@@ -9,10 +9,10 @@ MAX_CLIENTS = 10_000  # remembered at once
 
 
 class RateLimit:
-    """A bucket of permissions for each client, which fills up evenly.
+    """A token bucket for each client: permissions to send a request, which refill at a constant rate.
 
     Args:
-        per_minute: The number of requests a minute, and at most at once.
+        per_minute: The number of requests a minute, which is also the maximum number at once.
         clock: Returns the time in seconds.
     """
 
@@ -21,7 +21,7 @@ class RateLimit:
         self.buckets: dict[str, tuple[float, float]] = {}  # permissions, and when they were counted
 
     def seconds_to_wait(self, client: str) -> int:
-        """Uses one permission of a client and returns 0, or returns after how many seconds there is one."""
+        """Uses a client's permission and returns 0; without one, returns the seconds until there is one."""
         now, rate = self.clock(), self.per_minute / 60
         permissions, then = self.buckets.pop(client, (float(self.per_minute), now))
         permissions = min(self.per_minute, permissions + (now - then) * rate)

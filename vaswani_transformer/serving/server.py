@@ -52,7 +52,7 @@ class Protocol(H11Protocol):
             super().shutdown()
 
     def _watch_headers(self):
-        """Starts the time of a request, or ends it when its headers are complete."""
+        """Starts the timer of a request, or stops it when the headers are complete."""
         is_waiting = self.cycle is None or self.cycle.response_complete
         if not is_waiting:
             self._stop_timer()

@@ -34,7 +34,7 @@ def return_unused_memory():
 
 
 def limit_memory(more_bytes: int):
-    """Limits this process to so many bytes of memory more than it has now; beyond them, Python raises MemoryError.
+    """Limits this process to `more_bytes` of memory more than it has now; beyond them, Python raises MemoryError.
 
     Does nothing where the operating system has no such limit, as on Windows and macOS.
     """

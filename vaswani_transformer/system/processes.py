@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from .memory import return_unused_memory
 
 
-TASKS_PER_CLEANUP = 200  # after so many tasks, a process returns unused memory: servers run for months
+TASKS_PER_CLEANUP = 200  # tasks after which a process returns unused memory: servers run for months
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -102,7 +102,7 @@ class Companion:
 
         Raises:
             ProcessEnded: the process does not run any more.
-            TimeoutError: there was none within so many seconds.
+            TimeoutError: there was none within `seconds`.
         """
         try:
             if self.connection.poll(seconds):

@@ -65,7 +65,7 @@ def test_a_file_may_have_many_variables_but_not_any_number(tmp_path, monkeypatch
         ModelFile.read(path)
 
 
-def test_empty_weights_and_unknown_aliases_are_no_error_of_the_file(tmp_path):
+def test_empty_weights_and_unknown_aliases_are_not_errors_of_the_file(tmp_path):
     """The table of tensors refuses what is missing, by name."""
     path = tmp_path / "model.bin"
     aliases = packed("a") + packed("nothing") + packed("b") + packed("w")

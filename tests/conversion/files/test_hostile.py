@@ -58,7 +58,7 @@ def test_a_dictionary_that_is_a_device_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a", "a.npy"])
-def test_a_pickle_in_an_npz_is_no_array(tmp_path, name):
+def test_a_pickle_in_an_npz_is_not_an_array(tmp_path, name):
     with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
         archive.writestr(name, pickle.dumps({"a": 1}))
     with pytest.raises(ConversionError, match="a is not an array"):
@@ -66,7 +66,7 @@ def test_a_pickle_in_an_npz_is_no_array(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["model.npz", "model.pt"])
-def test_an_archive_that_grows_beyond_measure_is_refused(tmp_path, monkeypatch, name):
+def test_an_archive_that_expands_too_much_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.setattr(arrays, "MIN_CHECKED_BYTES", 2**20)
     path = tmp_path / name
     if name == "model.npz":

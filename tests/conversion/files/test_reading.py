@@ -1,4 +1,4 @@
-"""Files that nobody vouches for."""
+"""Untrusted files."""
 
 import os
 import pickle
@@ -86,7 +86,7 @@ def test_a_truncated_file_is_an_error(tmp_path, cut):
         ("<html>Not found</html>", "not written by torch.save"),
     ],
 )
-def test_a_text_is_no_checkpoint(tmp_path, text, message):
+def test_a_text_is_not_a_checkpoint(tmp_path, text, message):
     (tmp_path / "model.pt").write_text(text)
     with pytest.raises(ConversionError, match=message):
         load_pickle(tmp_path / "model.pt")
@@ -103,7 +103,7 @@ def test_a_changed_byte_of_an_old_file_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("protocol", [0, 4, 5])
-def test_pickles_of_other_protocols_are_not_called_damaged_alone(tmp_path, protocol):
+def test_other_pickle_protocols_are_named(tmp_path, protocol):
     torch.save({"model": Command(tmp_path / "it-ran")}, tmp_path / "model.pt", pickle_protocol=protocol)
     with pytest.raises(ConversionError, match="protocol 2"):
         load_pickle(tmp_path / "model.pt")
@@ -111,13 +111,13 @@ def test_pickles_of_other_protocols_are_not_called_damaged_alone(tmp_path, proto
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04" + b"x" * 40], ids=repr)
-def test_what_is_no_npz_is_an_error(tmp_path, content):
+def test_a_file_that_is_not_an_npz_is_an_error(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(ConversionError, match="not a .npz"):
         read_npz(tmp_path / "a.npz")
 
 
-def test_an_array_that_is_too_large_to_be_is_an_error(tmp_path):
+def test_an_impossibly_large_array_is_an_error(tmp_path):
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }"
     header += b" " * (118 - len(header) - 1) + b"\n"
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:

@@ -114,7 +114,7 @@ def on_hub(hub, repo: str, branch: str = "main") -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("mode", ["lfs", "regular"])
-def test_one_commit_holds_everything_and_the_same_again_is_none(hub, client, push, copy, mode):
+def test_everything_is_one_commit_and_publishing_it_again_makes_none(hub, client, push, copy, mode):
     hub.upload_mode, repo = mode, f"ada/{mode}"
     hub.objects.clear()
     status, said = client(PUBLISH, "publish", copy, repo, "--stage", f"{mode}-staged")
@@ -201,7 +201,7 @@ def test_nothing_private_is_made_public(hub, push, copy, published):
     ],
     ids=["no token", "an expired token", "a token that may only read", "no repository"],
 )
-def test_what_the_hub_refuses_is_one_line_that_says_what_to_do(hub, push, folder, options, token, words):
+def test_a_refusal_of_the_hub_is_one_line_that_says_what_to_do(hub, push, folder, options, token, words):
     status, said = push(folder, "eve/tiny", *options, token=token)
     assert status == 1
     assert "Traceback" not in said
@@ -209,7 +209,7 @@ def test_what_the_hub_refuses_is_one_line_that_says_what_to_do(hub, push, folder
     assert "eve/tiny" not in hub.repos
 
 
-def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_next(hub, push, folder):
+def test_an_interrupted_upload_is_completed_by_the_next(hub, push, folder):
     hub.objects.clear()
     hub.faults += [("PUT", "cut"), ("POST .*/commit/", "cut")]
     status, said = push(folder, "ada/cut")
@@ -231,7 +231,7 @@ def test_an_upload_that_is_cut_goes_on_and_one_that_ends_is_made_whole_by_the_ne
     ],
     ids=["asked again", "no answer", "a pull request"],
 )
-def test_a_commit_whose_answer_is_lost_is_not_called_a_failure_without_effect(
+def test_a_commit_whose_answer_is_lost_is_not_reported_as_ineffective(
     hub, push, copy, options, further, words, request
 ):
     if "ada/lost" not in hub.repos:
@@ -276,9 +276,7 @@ print(snapshot_download(sys.argv[1], cache_dir=sys.argv[2]))
 """
 
 
-def test_a_download_that_is_cut_goes_on_where_it_was_and_one_that_ends_keeps_its_files(
-    hub, client, published, tmp_path
-):
+def test_an_interrupted_download_resumes(hub, client, published, tmp_path):
     weights = "GET .*/model.safetensors"
     size = len(on_hub(hub, published)["model.safetensors"])
     hub.faults += [(weights, "cut"), (weights, 503)]

@@ -43,7 +43,7 @@ def test_stage_holds_what_was_converted_and_names_the_repository(copy, tmp_path)
     assert contents(tmp_path / "tiny-staged") == staged
 
 
-def test_a_card_that_its_author_changed_is_kept_and_one_that_is_gone_is_made_anew(copy, tmp_path):
+def test_a_card_that_its_author_changed_is_kept_and_a_missing_one_is_generated(copy, tmp_path):
     card = copy / "README.md"
     original = card.read_text(encoding="utf-8")
     card.write_text(original.replace("license: unknown", "license: mit") + "\nMine.\n", encoding="utf-8")
@@ -57,7 +57,7 @@ def test_a_card_that_its_author_changed_is_kept_and_one_that_is_gone_is_made_ane
 
 
 @pytest.mark.parametrize("about", catalogue.included(), ids=lambda about: about.name)
-def test_checkpoints_that_ship_are_staged_with_their_cards_and_scores(about, tmp_path):
+def test_included_checkpoints_are_staged_with_their_cards_and_scores(about, tmp_path):
     publish.stage(Path(checkpoint_path(about.name)), f"ada/{about.name}", tmp_path / "out")
     card = (about.path / "README.md").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "README.md").read_text(encoding="utf-8") == card.replace(HUB_ID, f"ada/{about.name}")
@@ -226,7 +226,7 @@ def test_languages_and_licence_can_be_given(copy, tmp_path):
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
-def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
+def test_everything_missing_in_a_folder_is_reported_at_once(copy, tmp_path):
     for name in ("README.md", "conversion.json", "generation_config.json", "model.safetensors"):
         (copy / name).unlink()
     (copy / "pytorch_model.bin").write_bytes(b"\x80")
@@ -262,7 +262,7 @@ def test_all_that_a_folder_lacks_is_said_at_once(copy, tmp_path):
         ("README.md", "---\na: [\n---\n", "Cannot read the metadata of README.md"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_said(copy, tmp_path, name, content, problem):
+def test_problems_of_a_folder_are_reported(copy, tmp_path, name, content, problem):
     (copy / name).unlink(missing_ok=True)
     if content is not None:
         (copy / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -298,7 +298,7 @@ def test_no_folder_is_replaced_that_holds_something_else(copy, tmp_path):
     assert (tmp_path / "model" / "model.safetensors").read_text() == "years of work"
 
 
-def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeypatch):
+def test_the_current_folder_is_not_replaced(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConversionError, match="the name of a new folder"):
         check_new(Path("."))
@@ -307,6 +307,6 @@ def test_the_folder_where_somebody_is_is_not_made_anew(folder, tmp_path, monkeyp
 @pytest.mark.parametrize(
     "name", ["tiny", "a/b/c", "ada/", "/tiny", "ada/ti ny", "ada/ti--ny", "https://hub/ada/tiny", ""]
 )
-def test_what_is_no_name_of_a_repository(name):
+def test_invalid_repository_names_are_refused(name):
     with pytest.raises(ConversionError, match="Invalid repository name: .* It must be user/name"):
         publish.check_repo_id(name)

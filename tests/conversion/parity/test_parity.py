@@ -1,4 +1,4 @@
-"""References that are of another model, or none, must not pass for a check."""
+"""References of another model, or invalid ones, must not pass as a check."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_a_reference_of_another_model_is_refused(model, reference, changed):
     "said",
     ["[]", "{", '{"generate": [1]}', '{"generate": {"greedy": [[{"ids": [5]}]]}}', '{"generate": {"greedy": [[5]]}}'],
 )
-def test_a_record_that_is_none_is_refused(model, reference, said):
+def test_an_invalid_record_is_refused(model, reference, said):
     path = reference()
     path.with_suffix(".json").write_text(said)
     with pytest.raises(ConversionError, match="reference.json"):

@@ -1,4 +1,4 @@
-"""Checkpoints of ours in CTranslate2: the same probabilities and translations, and what it lacks is refused."""
+"""Our checkpoints in CTranslate2: the same probabilities and translations; unsupported models are refused."""
 
 import re
 import shutil
@@ -108,7 +108,7 @@ def test_probabilities_are_ours(tiny_model, tokenizer, tmp_path, fields):
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
 def test_comparison_sees_other_models(tiny_model, tokenizer, tmp_path, change):
-    """What is written with one wrong setting does not pass."""
+    """A model written with one wrong setting is rejected."""
     model = tiny_model(vocab_size=VOCAB)
     other = tiny_model(vocab_size=VOCAB, **change)
     other.load_state_dict(model.state_dict())
@@ -191,7 +191,7 @@ def test_int8_is_small_and_close(mini, exported):
 
 
 def test_folder_is_complete(exported):
-    """A reader needs no more than it: tokens, and the card with its licence."""
+    """A user needs nothing else: tokens, and the card with its licence."""
     folder = exported["int8"]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     results = ctranslate2.Translator(str(folder)).translate_batch([tokenizer("The children sleep.").tokens()])

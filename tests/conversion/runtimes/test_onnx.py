@@ -1,4 +1,4 @@
-"""Checkpoints of ours in onnxruntime: the same logits and translations, under optimum's names."""
+"""Our checkpoints in onnxruntime: the same logits and translations, under optimum's names."""
 
 import json
 import shutil

@@ -102,7 +102,7 @@ def test_only_pieces_of_the_vocabulary(joint):
     assert tokenizer(texts).input_ids == [piece_ids(row, known) for row in pieces]
 
 
-def test_normalisation_that_differs_is_said(spm):
+def test_normalisation_that_differs_is_reported(spm):
     """Of letters with accents in front of them; these are not among the texts above."""
     path, processor = spm
     known = vocabulary(all_pieces(processor))
@@ -114,7 +114,7 @@ def test_normalisation_that_differs_is_said(spm):
     assert same or any("normalised differently" in difference for difference in made.differences)
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_a_file_that_is_not_a_model_is_refused(tmp_path):
     path = tmp_path / "text.model"
     for content in (b"", b"no model", CODES.read_bytes()):
         path.write_bytes(content)

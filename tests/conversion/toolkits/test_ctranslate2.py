@@ -620,7 +620,7 @@ def test_archives_write_only_where_they_may(tmp_path, names, message):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_archives_that_expand_beyond_measure_are_refused(tmp_path, monkeypatch):
+def test_archives_that_expand_too_much_are_refused(tmp_path, monkeypatch):
     path = archive_with(tmp_path / "a.argosmodel", {"metadata.json": b"{}", "model/model.bin": bytes(2**22)})
     monkeypatch.setattr(argos, "MAX_UNPACKED_BYTES", 2**20)
     with pytest.raises(ConversionError, match="would expand to 4,194,306 bytes"):
@@ -633,7 +633,7 @@ def test_archives_that_expand_beyond_measure_are_refused(tmp_path, monkeypatch):
         convert(path)
 
 
-def test_a_file_that_is_no_archive(tmp_path):
+def test_a_file_that_is_not_an_archive(tmp_path):
     (tmp_path / "a.argosmodel").write_text("hello")
     with pytest.raises(ConversionError, match="is damaged or not an Argos package"):
         convert(tmp_path / "a.argosmodel")

@@ -200,7 +200,7 @@ class Weights(dict):
     """A state dict that `weights_only` does not know."""
 
 
-def test_unsafe_weights_are_read_where_that_was_asked_for(tmp_path):
+def test_unsafe_weights_are_read_on_request(tmp_path):
     tensors = Weights(marian(tmp_path, safe=False).state_dict())
     torch.save(tensors, tmp_path / "pytorch_model.bin")
     with pytest.raises(ConversionError, match="add --unsafe"):
@@ -211,7 +211,7 @@ def test_unsafe_weights_are_read_where_that_was_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["wide", -16, None])
-def test_a_configuration_that_cannot_be_is_refused(tmp_path, value):
+def test_an_impossible_configuration_is_refused(tmp_path, value):
     marian(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "d_model": value}))
@@ -219,7 +219,7 @@ def test_a_configuration_that_cannot_be_is_refused(tmp_path, value):
         from_hf_marian.convert(tmp_path)
 
 
-def test_what_is_no_folder_of_transformers_says_so(tmp_path):
+def test_a_folder_that_transformers_did_not_write_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="No such file or folder: .*config.json"):
         from_hf_marian.convert(tmp_path)
 
@@ -401,7 +401,7 @@ def test_a_tokenizer_of_another_kind_stays_as_it_is(tmp_path, tiny_model, capsys
     assert AutoTokenizer.from_pretrained(tmp_path / "out")(text).input_ids == tokenizer(text).input_ids
 
 
-def test_all_that_marian_cannot_be_is_named(tmp_path, tiny_model):
+def test_everything_that_marian_cannot_represent_is_named(tmp_path, tiny_model):
     model = tiny_model(norm_position="pre", position_offset=2, position_divisor="half_minus_one", d_k=4, d_v=8)
     model.save_pretrained(tmp_path / "ours")
     with pytest.raises(ConversionError) as error:
@@ -421,7 +421,7 @@ def test_nothing_is_written_where_the_result_differs(tmp_path, tiny_model, monke
     assert not (tmp_path / "out").exists()
 
 
-def test_where_codes_and_special_tokens_are_read_otherwise_is_said(repository, converted):
+def test_different_readings_of_codes_and_special_tokens_are_reported(repository, converted):
     theirs = MarianTokenizer.from_pretrained(repository)
     for text, word in ((">>xyz<< A code.", "code"), ("A >>deu<< code.", "code"), ("An </s> end.", "special token")):
         assert converted.tokenizer(text).input_ids != theirs(text).input_ids
@@ -446,7 +446,7 @@ def test_ids_of_tokens_are_ids_of_the_model(converted):
     ],
     ids=str,
 )
-def test_values_that_cannot_be_are_refused(tmp_path, fields):
+def test_impossible_values_are_refused(tmp_path, fields):
     marian(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text()) | fields
     (tmp_path / "config.json").write_text(json.dumps(config))

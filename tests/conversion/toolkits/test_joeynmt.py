@@ -360,7 +360,7 @@ def test_settings_of_greedy_search_can_be_written(changed, tmp_path, settings):
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_refused(changed, settings):
+def test_impossible_settings_are_refused(changed, settings):
     with pytest.raises(ConversionError):
         convert(changed(**settings))
 

@@ -229,7 +229,7 @@ def test_options_of_the_command_are_those_of_convert(saved, monkeypatch):
     assert config.activation_function == "gelu" and config.layer_norm_eps == 1e-5
 
 
-def test_heads_have_to_be_said(tmp_path):
+def test_the_number_of_heads_must_be_given(tmp_path):
     torch.save(Tutorial().state_dict(), tmp_path / "model.pt")
     with pytest.raises(ConversionError, match="heads.*--heads 8, or set it in .*description.json"):
         convert(tmp_path)
@@ -313,7 +313,7 @@ def test_a_file_that_would_run_code_is_refused(saved):
 
 
 @pytest.mark.parametrize("content", [{}, [torch.zeros(2)], {"a": 1}, {"a": torch.zeros(2)}], ids=str)
-def test_what_is_no_such_state_dict_is_refused(saved, content):
+def test_other_contents_are_refused(saved, content):
     with pytest.raises(ConversionError):
         convert(saved(content))
 

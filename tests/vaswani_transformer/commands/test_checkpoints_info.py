@@ -52,7 +52,7 @@ def test_checkpoint_path(shipped, folder):
 
 @pytest.fixture
 def ship(monkeypatch, tmp_path):
-    """Makes checkpoints that ship: name, languages, parameters, domain."""
+    """Makes included checkpoints: name, languages, parameters, domain."""
 
     def make(*checkpoints):
         for name, source, target, parameters, domain in checkpoints:
@@ -101,7 +101,7 @@ def test_a_checkpoint_whose_weights_are_not_in_the_package_is_listed_with_its_pl
     assert catalogue.included() == []
 
 
-def test_what_ships_says_what_it_is():
+def test_included_checkpoints_describe_themselves():
     for about in catalogue.included():
         assert about.path.name == about.name
         assert about.scores and about.licence and about.trained_on and about.max_length
@@ -151,7 +151,7 @@ def test_info_of_a_hub_model_reads_headers_only(vaswani, folder, monkeypatch):
     assert "Cannot download config.json of some/other" in result.stderr
 
 
-def test_info_of_what_is_not_there(vaswani):
+def test_info_of_a_missing_checkpoint(vaswani):
     result = vaswani("info", "nothing")
     assert result.exit_code == 1
     assert "Checkpoint not found: 'nothing'" in result.stderr

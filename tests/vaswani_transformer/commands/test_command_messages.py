@@ -1,4 +1,4 @@
-"""What a user reads who gives something wrong: before any model is loaded, in plain words, without a traceback."""
+"""Error messages about wrong input: before any model is loaded, in plain words, without a traceback."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def run(*arguments) -> str:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_is_found_before_the_model_loads(shipped, monkeypatch, request, arguments, message):
+def test_errors_found_before_the_model_loads(shipped, monkeypatch, request, arguments, message):
     monkeypatch.chdir(request.config.rootpath)
     monkeypatch.setattr(loading, "load_model", lambda *_: pytest.fail("the model was loaded"))
     assert message in run("translate", *arguments, "Hello!")
@@ -80,7 +80,7 @@ def test_values_of_options(arguments, message):
     ],
     ids=str,
 )
-def test_a_wrong_configuration_is_told_by_its_field(folder, tmp_path, changes, message):
+def test_an_invalid_configuration_is_reported_by_its_field(folder, tmp_path, changes, message):
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "config.json").write_text(json.dumps({**settings, **changes}), encoding="utf-8")

@@ -82,10 +82,10 @@ def test_another_corpus_is_not_mixed_in(file, tmp_path):
     for lines, asked in ((6, {"checkpoint": "a"}), (5, {"checkpoint": "b"})):
         with pytest.raises(ValueError, match="holds another corpus or other settings"):
             Corpus(tmp_path / "out", [file], lines, asked)
-    with pytest.raises(ValueError, match="Different now: checkpoint, num_beams[.]"):
+    with pytest.raises(ValueError, match="Changed: checkpoint, num_beams[.]"):
         Corpus(tmp_path / "out", [file], 5, {"checkpoint": "b", "num_beams": 2})
     file.write_bytes(file.read_bytes()[::-1])
-    with pytest.raises(ValueError, match="Different now: texts[.]"):
+    with pytest.raises(ValueError, match="Changed: texts[.]"):
         Corpus(tmp_path / "out", [file], 5, {"checkpoint": "a"})
 
 
@@ -167,7 +167,7 @@ def test_a_cluster_keeps_rays_own_addresses(monkeypatch):
     ("name", "content", "message"),
     [("latin", b"tea\ncaf\xe9\n", "latin, line 2: not UTF-8. Convert it first")],
 )
-def test_mistakes_are_said_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
+def test_mistakes_are_reported_in_one_line(tmp_path, capsys, monkeypatch, name, content, message):
     pytest.importorskip("ray")
     path = tmp_path / name
     path.write_bytes(content)

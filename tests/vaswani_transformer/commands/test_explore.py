@@ -98,7 +98,7 @@ def test_attention_draws_a_figure_and_prints_the_translation(vaswani, folder, tm
         (["--word", "cat"], 1, "Not among the words of the sentence: cat"),
     ],
 )
-def test_attention_says_what_is_not_there(vaswani, folder, tmp_path, arguments, status, words):
+def test_attention_names_what_does_not_exist(vaswani, folder, tmp_path, arguments, status, words):
     file = tmp_path / "figure.svg"
     result = vaswani("attention", "Two dogs run.", "-o", str(file), "--checkpoint", str(folder), *arguments)
     assert result.exit_code == status and words in result.stderr

@@ -1,4 +1,4 @@
-"""`vaswani serve`: what it loads, and what is said when it cannot."""
+"""`vaswani serve`: what it loads, and its error messages."""
 
 import socket
 import sys
@@ -13,7 +13,7 @@ from vaswani_transformer.system.console import Failure
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Checkpoints that say these languages, or none."""
+    """Checkpoints that record these languages, or none."""
     records = {"a": TrainingTexts("en", 100, "de"), "b": TrainingTexts("de", 100, "en"), "c": TrainingTexts()}
     monkeypatch.setattr(models, "load_pipeline", lambda place, *_: SimpleNamespace(training_texts=records[place]))
 

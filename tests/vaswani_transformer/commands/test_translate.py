@@ -148,7 +148,7 @@ def test_search_options_reach_the_model_and_the_others_are_its_own(translate, lo
     ]
 
 
-def test_language_picks_what_ships(vaswani, shipped):
+def test_languages_choose_an_included_checkpoint(vaswani, shipped):
     assert lines(vaswani("translate", SOURCES[0])) == TARGETS[:1]
     assert lines(vaswani("translate", "--to", "DE", SOURCES[0])) == TARGETS[:1]
     assert lines(vaswani("translate", "--checkpoint", ABOUT["name"], SOURCES[0])) == TARGETS[:1]
@@ -420,7 +420,7 @@ def test_lines_are_answered_as_they_arrive_and_ctrl_c_is_quiet(folder):
     assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_a_reader_that_goes_away_is_no_error(folder):
+def test_a_reader_that_closes_the_pipe_is_not_an_error(folder):
     process = start("translate", "--checkpoint", str(folder), script=FAKE, bufsize=1)
     process.stdin.write("line\n")
     assert process.stdout.readline() == "LINE\n"

@@ -40,7 +40,7 @@ def test_a_link_beside_the_output_is_not_followed(translate, page):
     assert not (page.parent / "out.md").is_symlink()
 
 
-def test_a_text_that_is_no_file_is_a_text(translate, page):
+def test_a_text_that_is_not_a_file_is_a_text(translate, page):
     assert translate("Hello!", "--output", "out.txt").exit_code == 0
     assert (page.parent / "out.txt").read_text(encoding="utf-8") == "Hallo!\n"
 
@@ -96,7 +96,7 @@ FORMATS = ".arb, .docx, "
         (["none.pdf"], "Unsupported format: none.pdf"),
         (
             ["none.rtf", "-o", "out.txt"],
-            "Unsupported format: none.rtf. Save it as .docx or .odt first. Supported are " + FORMATS,
+            "Unsupported format: none.rtf. Save it as .docx or .odt first. Supported: " + FORMATS,
         ),
         (["none.rst", "-o", "out.rst"], "Unsupported format: none.rst. Convert it to Markdown first"),
         (["none.md"], "File not found: none.md"),
@@ -131,7 +131,7 @@ def test_the_name_of_a_file_is_not_translated(translate, page, arguments, messag
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize("arguments", [["pipe.md"], ["-i", "pipe.md"], ["pipe.md", "--show-texts"]])
-def test_a_pipe_is_no_document(translate, page, arguments):
+def test_a_pipe_is_not_a_document(translate, page, arguments):
     os.mkfifo(page.parent / "pipe.md")
     result = translate(*arguments, "-o", "out.md")
     assert result.exit_code == 2 and "pipe.md is not a regular file." in result.stderr

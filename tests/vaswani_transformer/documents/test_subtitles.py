@@ -1,4 +1,4 @@
-"""Subtitles: sentences across cues, and that times, numbers, tags and notes stay."""
+"""Subtitles: sentences across cues are translated; times, numbers, tags and notes stay."""
 
 import re
 

@@ -121,7 +121,7 @@ def test_caches_agree(mode, other):
     assert torch.equal(*outputs)
 
 
-def test_goes_on_from_a_returned_cache():
+def test_continues_from_a_returned_cache():
     model = endless_model()
     first = model.generate(BATCH, max_new_tokens=4, return_dict_in_generate=True)
     assert first[CACHE].get_seq_length() == 4

@@ -91,7 +91,7 @@ def test_ordinary_text_has_no_items(text):
      "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_and_not_faster(unit):
-    """A pattern that tries again from each place would not end on so long a text."""
+    """A pattern that retries from each place would take forever on a text of this length."""
     assert isinstance(kept_items(unit * (50_000 // len(unit)) + "\n"), list)
 
 
@@ -106,5 +106,5 @@ def test_an_item_has_no_spaces_at_its_ends(text):
     assert all(item and item == item.strip() for item in items)
 
 
-def test_thousands_are_no_telephone_number():
+def test_thousands_are_not_a_telephone_number():
     assert kept_items("$ 5 010 000,00 $, 1 012 345 and 2\u00a0034\u00a0567") == []

@@ -68,7 +68,7 @@ def test_a_translation_does_not_depend_on_its_batch(mode):
 @pytest.mark.parametrize(
     "limit", [dict(suppress_tokens=[5, 9]), dict(min_length=6), dict(bad_words_ids=[[7]])], ids=str
 )
-def test_goes_with_other_settings(mode, limit):
+def test_works_with_other_settings(mode, limit):
     shortlist = random_shortlist()
     result = generated(MODEL.generate(BATCH, shortlist=shortlist, **mode, **limit))
     expected = generated(MODEL.generate(BATCH, **only(shortlist, SOURCES), **mode, **limit))
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
         Shortlist.from_pretrained(tmp_path)
 
 
-def test_that_of_another_model_is_refused():
+def test_the_shortlist_of_another_model_is_refused():
     with pytest.raises(ValueError, match="with 40 source tokens and at least 40 target tokens"):
         MODEL.generate(BATCH, shortlist=Shortlist(torch.full((40, 1), 39), torch.tensor([EOS])))
 

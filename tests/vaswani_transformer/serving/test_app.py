@@ -126,7 +126,7 @@ def test_unknown_confidence_is_null(client, worker):
     assert translate(client, **html) == {"translatedText": "<p>b a</p>", "confidence": None}
 
 
-def test_a_language_is_found(client):
+def test_a_language_is_detected(client):
     answer = translate(client, source="auto")
     assert answer["translatedText"] == TURNED
     assert answer["detectedLanguage"]["language"] == "en" and answer["detectedLanguage"]["confidence"] > 90
@@ -149,12 +149,12 @@ def test_html_keeps_its_elements(client):
     assert answer == {"translatedText": "<p>two one</p><pre>a b</pre>"}
 
 
-def test_what_is_to_be_said_is_said(client):
+def test_warnings_are_returned(client):
     assert translate(client, q="an odd one")["warnings"] == ["it is odd"]
     assert translate(client, q="<p>an odd one</p>", format="html")["warnings"] == ['line 1, "an odd one": it is odd']
 
 
-def test_the_search_is_that_of_the_one_who_serves(serving, worker):
+def test_the_search_has_the_settings_of_the_server(serving, worker):
     with serving(search={"num_beams": 2, "length_penalty": 1.0}) as client:
         translate(client)
         translate(client, alternatives=1)
@@ -288,7 +288,7 @@ def test_health_can_be_asked_for_its_status_only(client):
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-def test_one_address_may_send_so_many_requests_in_a_minute(serving):
+def test_requests_of_an_address_per_minute_are_limited(serving):
     with serving(requests_per_minute=2) as client:
         translate(client)
         translate(client)
@@ -440,7 +440,7 @@ def test_bad_requests_are_refused_with_a_sentence(client, fields, message):
     assert translate(client, 400, **fields)["error"].startswith(message)
 
 
-def test_bodies_that_are_no_requests_are_refused(client):
+def test_bodies_that_are_not_requests_are_refused(client):
     for body in (b"{", b"[1]", b"\xff", b"[" * 50_000):
         answer = client.post("/translate", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400 and list(answer.json()) == ["error"], body[:10]
@@ -465,13 +465,13 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(client):
     assert answer.status_code == 413
 
 
-def test_what_goes_wrong_inside_stays_inside_and_harms_nobody_else(client, worker):
+def test_an_internal_error_reveals_nothing_and_affects_no_other_request(client, worker):
     answer = translate(client, 500, q="break")
     assert "secret" not in json.dumps(answer) and answer["error"].startswith("Internal error")
     assert translate(client) == {"translatedText": TURNED}
 
 
-def test_a_key_is_asked_for(serving):
+def test_a_key_is_required(serving):
     with serving(api_key="right") as client:
         assert translate(client, 403)["error"] == "This server requires an API key: api_key"
         assert translate(client, 403, api_key="wrong")["error"] == "Invalid API key"
@@ -488,7 +488,7 @@ def test_a_key_is_asked_for(serving):
             assert client.get(path).status_code == 200
 
 
-def test_pages_of_others_and_other_names_are_refused(client, serving):
+def test_other_websites_and_host_names_are_refused(client, serving):
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"host": "evil.example"}):
         answer = client.post("/translate", data={"q": "a"}, headers=headers)
         assert answer.status_code == 403 and "--origin" in answer.json()["error"], headers

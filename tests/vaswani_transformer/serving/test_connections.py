@@ -152,7 +152,7 @@ def test_headers_have_a_size_limit(running):
                 connection.sendall(b"X-A: " + b"a" * 1000 + b"\r\n")
 
 
-def test_there_are_at_most_so_many_connections(running):
+def test_the_number_of_connections_is_limited(running):
     with running(limit_concurrency=3) as (server, address):
         connections = [connect(address, HALF_A_REQUEST) for _ in range(2)]
         wait_until(lambda: len(server.server_state.connections) == 2)

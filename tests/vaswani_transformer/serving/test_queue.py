@@ -1,4 +1,4 @@
-"""Requests of many: what is translated together, what waits, what is refused, and what is given up."""
+"""Requests of many clients: what is translated together, what waits, what is refused, and what is cancelled."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ def texts(results) -> list[str]:
     return [record["translation_text"] for records in results.result(TIMEOUT) for record in records]
 
 
-def test_what_waits_is_translated_together_and_given_to_whom_it_belongs(queue, worker, held):
+def test_waiting_texts_are_translated_together_and_returned_to_their_requests(queue, worker, held):
     one, other = queue.submit(DE, ["a b", "c d"]), queue.submit(DE, ["e f"])
     worker.may_go.set()
     assert texts(one) == ["b a", "d c"] and texts(other) == ["f e"]
@@ -105,11 +105,11 @@ def test_a_worker_waits_for_the_next_requests_of_its_clients(queue, worker, held
     assert [batch for _, batch in worker.batches] == [["first"], ["a", "b"], ["c", "d"]]
 
 
-def test_more_than_may_wait_are_refused(queue, worker, held):
+def test_requests_beyond_the_limit_are_refused(queue, worker, held):
     waiting = [queue.submit(DE, ["a b"]) for _ in range(4)]
     with pytest.raises(Busy, match="Too many requests are waiting"):
         queue.submit(DE, ["e"])
-    waiting[1].cancel()  # who leaves frees a place
+    waiting[1].cancel()  # frees a place
     last = queue.submit(DE, ["e f"])
     worker.may_go.set()
     assert texts(last) == ["f e"] and texts(waiting[3]) == ["b a"]
@@ -118,7 +118,7 @@ def test_more_than_may_wait_are_refused(queue, worker, held):
         waiting[1].result(TIMEOUT)
 
 
-def test_one_that_fails_does_not_harm_the_others(queue, worker, held):
+def test_a_request_that_fails_does_not_affect_the_others(queue, worker, held):
     results = [queue.submit(DE, [text]) for text in ("a b", "break", "c d")]
     worker.may_go.set()
     assert texts(results[0]) == ["b a"] and texts(results[2]) == ["d c"]

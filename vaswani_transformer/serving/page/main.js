@@ -1,9 +1,9 @@
-// The page's only program: what is typed is translated, and a document is fetched. It asks what any client may ask.
+// The page's script: translates typed text and documents, with requests that any client can send.
 
-const WAIT = 400; // milliseconds without a key before a text is sent
+const WAIT = 400; // milliseconds after the last key before a text is sent
 const ALTERNATIVES = 2;
 const UNCERTAIN = 0.35; // below it, a word is underlined (docs/guide/confidence.md)
-const SHORT = 200; // characters; of a longer text one translation is enough
+const SHORT = 200; // characters; longer texts get no alternatives
 
 const at = (id) => document.getElementById(id);
 const names = new Intl.DisplayNames([navigator.language, "en"], { type: "language" });
@@ -38,7 +38,7 @@ function items(id, texts) {
 }
 
 async function translate() {
-  asking?.abort(); // the server then gives up what nobody waits for
+  asking?.abort(); // the server then cancels the translation
   const text = at("text").value;
   at("length").textContent = text ? `${text.length.toLocaleString()} of ${settings.charLimit.toLocaleString()} characters` : "";
   if (!text.trim()) return answer({ translatedText: "" });

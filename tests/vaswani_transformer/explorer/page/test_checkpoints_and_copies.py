@@ -66,7 +66,7 @@ def check_places_of_dropout(text: str, config: dict):
 
 
 @pytest.mark.slow
-def test_every_chapter_works_with_the_shipped_checkpoint(page_at, server):
+def test_every_chapter_works_with_the_included_checkpoint(page_at, server):
     check_every_chapter(page_at(server), ["The girl who lives next door gave her brother a book."])
 
 
