@@ -64,7 +64,7 @@ RECORDED = "epochs", "training_pairs", "target_tokens_per_epoch", "hours", "devi
 # The first sentence on the page.
 OPENING = {
     "en": "I cannot read the book because it is too difficult.",
-    "de": "Der Mann hat das Auto nicht gekauft, weil es zu teuer war.",
+    "de": "Der Mann kaufte das Auto nicht, weil es zu teuer war.",
     "fr": "Le chien n'a pas traversé la rue parce qu'il était trop fatigué.",
 }
 # The first sentence for a checkpoint that cannot encode `OPENING`.

@@ -42,7 +42,7 @@ PRONOUNS = {"en": ("it", "book"), "de": ("es", "Auto"), "fr": ("il", "chien")}  
 ALIGNED = {
     "mini-en-de": {"kann": "cannot", "Buch": "book", "lesen": "read", "weil": "because", "es": "it", "ist": "is"},
     "mini-en-fr": {"lire": "read", "livre": "book", "est": "is", "trop": "too", "difficile": "difficult"},
-    "mini-de-en": {"man": "Mann", "car": "Auto", "buy": "gekauft", "because": "weil", "it": "es"},
+    "mini-de-en": {"man": "Mann", "car": "Auto", "buy": "kaufte", "because": "weil", "it": "es"},
     "mini-fr-en": {"dog": "chien", "street": "rue", "because": "parce", "he": "il", "tired": "fatigué"},
 }
 SENTENCES = [(checkpoint, kind) for checkpoint, texts in TRANSLATIONS.items() for kind in texts]
