@@ -99,6 +99,17 @@ def test_the_arrow_keys_step_and_escape_closes(play):
     play.wait("!document.getElementById('play').open")
 
 
+def test_it_can_be_closed_and_opened_at_once(play):
+    steps = play.js(
+        "const dialog = document.getElementById('play');"
+        "const closed = new Promise((resolve) => dialog.addEventListener('close', resolve));"
+        "dialog.close();"
+        "document.getElementById('play-open').click();"
+        "return closed.then(() => document.querySelectorAll('#play .bar').length);"
+    )
+    assert steps == 10
+
+
 def test_with_reduced_motion_the_pictures_are_still(play):
     # The tests' browser prefers reduced motion.
     assert play.js("return document.querySelector('#play [data-key=\"play pause\"]').hidden")

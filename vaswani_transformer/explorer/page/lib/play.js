@@ -41,7 +41,7 @@ class Play {
       el("footer", {}, this.back, this.pause, this.next, this.more));
     this.map.setAttribute("inert", "");
     this.dialog.onkeydown = (event) => this.onKey(event);
-    this.dialog.onclose = () => this.dialog.replaceChildren();
+    this.dialog.onclose = () => this.dialog.open || this.dialog.replaceChildren(); // the event comes late: it may be open again
     this.setPaused(false);
     this.dialog.showModal();
     this.show(Math.min(step, this.steps.length - 1));
