@@ -308,7 +308,12 @@ def test_code_in_a_repository_of_the_hub_is_never_run_nor_asked_about(trap, tmp_
     with Hub() as hub:
         hub.repos["eve/trap"] = repo = {"private": False, "refs": {}, "commits": {}}
         hub.commit(repo, "main", {path.name: path.read_bytes() for path in folder.iterdir()}, None)
-        client = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+        client = {
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "",
+        }
         open_doors(["translate", "info", "load_tokenizer"], "eve/trap", evidence, tmp_path / "output", **client)
         hub.shutdown()
     assert hub.asked("GET .*/config.json")
