@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_checkpoint import tiny_checkpoint
@@ -101,7 +100,10 @@ def test_a_model_without_such_a_head_has_none(tiny, monkeypatch):
         choose_alignment_head(model, tokenizer, pairs=pairs)
 
 
-def test_the_weight_decides_between_equal_shares():
-    hits = torch.tensor([[1.0, 0.0], [0.9, 0.1]]), torch.tensor([[1.0, 0.0], [0.5, 0.1]])
-    better, worse = map(alignment_head.score, hits)
-    assert better > worse and better.share == worse.share
+def test_between_equal_shares_the_step_that_reads_decides_and_then_the_weight():
+    def rank(layer: int, when: str, share: float, weight: float):
+        return alignment_head.rank((AlignmentHead(layer, 0, when), alignment_head.HeadScore(share, weight, 40)))
+
+    assert rank(0, "read", 1.0, 0.8) > rank(1, "produced", 1.0, 0.9)
+    assert rank(0, "read", 0.9, 0.9) < rank(1, "produced", 1.0, 0.8)
+    assert rank(0, "read", 1.0, 0.9) > rank(1, "read", 1.0, 0.8)
