@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None):
     parser.add_argument("--column", type=int, default=0, help="tab-separated column, counted from 0 (default: 0)")
     parser.add_argument("--tag-column", type=int, help="with --tags: column of the tags")
     parser.add_argument("--tags", nargs="+", default=[], help="use only lines with one of these tags")
+    parser.add_argument("--max-words", type=int, metavar="N", help="use only sentences of at most N words")
     parser.add_argument("--output", type=Path, required=True, help="file to write, one sentence per line")
     options = parser.parse_args(arguments)
     if bool(options.tags) != (options.tag_column is not None):
@@ -53,7 +54,9 @@ def main(arguments: list[str] | None = None):
     try:
         data = load_recipe(options.recipe).data
         column = {"source_column": options.column, "target_column": options.column}
-        text = Source(path=options.text, tag_column=options.tag_column, tags=options.tags, **column)
+        text = Source(
+            path=options.text, tag_column=options.tag_column, tags=options.tags, max_words=options.max_words, **column
+        )
         # The recipe may name the file that is being made.
         sources = [
             source

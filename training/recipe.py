@@ -50,9 +50,18 @@ def source_title(name: str = "", path: str | None = None, dataset: str | None = 
     return name or path or dataset or ""
 
 
-def describe(recipe: dict[str, Any], parameters: int, size: int) -> dict[str, Any]:
-    """Return about.json for weights of `size` bytes that a recipe trained; see `catalogue.Checkpoint`."""
-    sources = ((source_title(**source), source["licence"]) for source in recipe["data"]["train"])
+def named_sources(recipe: dict[str, Any], earlier: Iterable[dict[str, Any]] = ()) -> list[dict[str, str]]:
+    """Return the name and licence of every source of a recipe, and of the earlier runs its weights come from."""
+    sources = [{"name": source_title(**source), "licence": source["licence"]} for source in recipe["data"]["train"]]
+    for run in earlier:
+        sources += [source for source in run.get("sources", []) if source not in sources]
+    return sources
+
+
+def describe(facts: dict[str, Any], parameters: int, size: int) -> dict[str, Any]:
+    """Return about.json for weights of `size` bytes; see `catalogue.Checkpoint`. `facts` are those of training.json."""
+    recipe = facts["recipe"]
+    sources = [(source["name"], source["licence"]) for source in named_sources(recipe, facts.get("earlier", []))]
     return {
         **{key: recipe[key] for key in ("name", "source_language", "target_language", "licence", "notice")},
         "parameters": parameters,

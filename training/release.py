@@ -21,7 +21,7 @@ from vaswani_transformer.system.files import read_json, write_json
 from . import confidence, shortlist
 from .curve import curve_from_growth, curve_from_log, growth_from_log
 from .files import atomic_file, atomic_folder
-from .recipe import describe, source_title
+from .recipe import describe, named_sources, source_title
 from .scores import CHRF, SACREBLEU
 
 
@@ -106,7 +106,8 @@ def write_card(checkpoint: Path, facts: Path):
     growth = read_growth(facts / "growth.json")
     limits = facts / "limits.md"
     recipe = training["recipe"]
-    check_notice(recipe)
+    sources = named_sources(recipe, training.get("earlier", []))
+    check_notice(recipe["notice"], sources)
     if growth and not (checkpoint / CURVE).exists():  # the run's log was not kept
         write_json(checkpoint / CURVE, curve_from_growth(growth["runs"]), indent=None)
     model = VaswaniForConditionalGeneration.from_pretrained(checkpoint, device_map="meta")
@@ -133,6 +134,7 @@ def write_card(checkpoint: Path, facts: Path):
         tokenizer=True,
         training=training,
         recipe=recipe,
+        earlier_sources=sources[len(recipe["data"]["train"]) :],
         scores=scores,
         signatures={name: next(r[name]["signature"] for r in results if name in r) for name in metrics},
         confidence=any("confidence_95" in r[name] for r in results for name in metrics if name in r),
@@ -148,7 +150,7 @@ def write_card(checkpoint: Path, facts: Path):
         figure=figure,
     )
     scored = [{"dataset": r["dataset"], "metric": metric, **r[metric]} for r in results for metric in (SACREBLEU, CHRF)]
-    write_json(checkpoint / "about.json", {**describe(recipe, parameters, size), "scores": scored})
+    write_json(checkpoint / "about.json", {**describe(training, parameters, size), "scores": scored})
     with atomic_file(checkpoint / "README.md") as file:
         file.write_text(text, encoding="utf-8")
 
@@ -185,18 +187,18 @@ def is_score(value: object) -> bool:
     return isinstance(value, dict) and "signature" in value
 
 
-def check_notice(recipe: dict):
+def check_notice(notice: str, sources: list[dict[str, str]]):
     """Check that the notice names restrictions of the data to non-commercial use.
 
     Raises:
         ValueError: It does not.
     """
     restricted = [
-        source_title(**source)
-        for source in recipe["data"]["train"]
+        source["name"]
+        for source in sources
         if re.search(r"non-?commercial|research|\bnc\b", source["licence"], re.IGNORECASE)
     ]
-    if restricted and not re.search("non-?commercial", recipe["notice"], re.IGNORECASE):
+    if restricted and not re.search("non-?commercial", notice, re.IGNORECASE):
         raise ValueError(
             "These sources are for non-commercial use only, and the recipe's notice must say so: "
             f"{', '.join(dict.fromkeys(restricted))}."

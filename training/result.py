@@ -18,7 +18,7 @@ from .average import average_checkpoints
 from .checkpoint import WEIGHTS, CheckpointError, checkpoints_to_average, find_damage, step_of
 from .data import CachedCorpus, remove_padding
 from .files import atomic_folder
-from .recipe import describe
+from .recipe import describe, named_sources
 
 
 def averaged_model(folders: list[Path], config: VaswaniConfig) -> VaswaniForConditionalGeneration:
@@ -60,7 +60,7 @@ def finish(run) -> Path:
         tokenizer.save_pretrained(folder)
         (folder / "training.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         size = sum(file.stat().st_size for file in folder.iterdir())
-        write_json(folder / "about.json", describe(facts["recipe"], facts["parameters"], size))
+        write_json(folder / "about.json", describe(facts, facts["parameters"], size))
     print(f"{run.output / 'model'} is the mean of {len(folders)} checkpoints", flush=True)
     return run.output / "model"
 
@@ -89,7 +89,7 @@ def run_facts(run) -> dict:
 
 
 def earlier_runs(initial: str | None) -> list[dict]:
-    """Return name, steps and so on of the runs that the initial weights come from, oldest first.
+    """Return name, steps, sources and so on of the runs that the initial weights come from, oldest first.
 
     The list is empty if the weights do not record how they were trained.
     """
@@ -101,6 +101,7 @@ def earlier_runs(initial: str | None) -> list[dict]:
         recipe = facts["recipe"]
         last = {"name": recipe["name"], **{key: facts[key] for key in ("steps", "hours", "device", "threads")}}
         last |= {key: recipe["optimisation"][key] for key in ("batch_tokens", "precision")}
+        last["sources"] = named_sources(recipe)
     except (ValueError, KeyError, TypeError):  # a file of another program
         return []
     return [*facts.get("earlier", []), last]

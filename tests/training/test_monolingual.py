@@ -56,6 +56,7 @@ def test_what_the_target_side_of_the_data_has_is_left_out(data, capsys):
     assert capsys.readouterr().out == "2 sentences\n"
     assert run(data) == ["This is new.", "Das ist bekannt.", "A law."]  # and again, where the file exists
     assert run(data, "--column", "1")[0] == "C'est connu."
+    assert run(data, "--max-words", "2") == ["A law."]
 
 
 def test_case_and_spaces_make_no_difference():

@@ -69,15 +69,15 @@ class TestShipped:
         assert not any(Path(source.path or "").is_absolute() for source in sources_of(recipe))
 
     def test_columns_of_a_direction_agree(self):
-        """The pools have English first, Multi30k English, German, French."""
+        """Files name the languages of their columns; Multi30k has English, German, French."""
         for path in SHIPPED:
             recipe = load_recipe(path)
             for source in sources_of(recipe):
                 if source.target_path:
                     read = [source.path.rsplit(".")[-1], source.target_path.rsplit(".")[-1]]
                 elif source.path and not source.generator:
-                    pair = re.search(r"\ben-(de|fr)\b", source.path)
-                    languages = ["en", pair[1]] if pair else ["en", "de", "fr"]
+                    pair = re.search(r"\b(en|de|fr)-(en|de|fr)\b", source.path)
+                    languages = pair.groups() if pair else ["en", "de", "fr"]
                     read = [languages[source.source_column], languages[source.target_column]]
                 else:
                     read = [source.source_column.split(".")[-1], source.target_column.split(".")[-1]]

@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from training import release
 from training.models import translate
+from training.recipe import named_sources
 from training.release import read_growth, release_weights, write_card
 from training.scores import CHRF, PAPER_GERMAN, SACREBLEU, score
 from vaswani_transformer import catalogue
@@ -199,7 +200,16 @@ def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(
     training["earlier"] = [{"name": "mini-en-de", "steps": 7600, "batch_tokens": 4096, "hours": 3.5, "device": "EPYC"}]
     training |= {"averaged_with": {"name": "mini-en-de", "share": 0.25}}
     training["earlier"][0]["note"] = "then averaged"
-    text = card(training=training, limits="Names are a weakness.")[0]
+    laws = {"name": "Laws", "licence": "CC0"}
+    training["earlier"][0]["sources"] = [laws, *named_sources(TRAINING["recipe"])]
+    text, folder, _ = card(training=training, limits="Names are a weakness.")
+    assert text.count("| Laws, in earlier runs | CC0 |\n") == text.count(", in earlier runs |") == 1
+    trained_on = json.loads((folder / "about.json").read_text(encoding="utf-8"))["trained_on"]
+    assert trained_on[-1] == "Laws (CC0)" and len(trained_on) == len(TRAINING["recipe"]["data"]["train"]) + 1
+    laws["licence"] = "non-commercial use"
+    training["recipe"]["notice"] = "Free for any use."
+    with pytest.raises(ValueError, match="notice must say so: Captions.*, Laws"):
+        card(training=training)
     assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
     assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
     assert "(2), then with the weights of mini-en-de before the run, which make up 25% of the mean |" in text

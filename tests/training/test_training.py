@@ -23,7 +23,7 @@ from training.batches import Progress
 from training.checkpoint import CheckpointError, checkpoints, find_damage
 from training.meter import DivergenceError
 from training.optimisation import hide_averages
-from training.recipe import load_recipe
+from training.recipe import load_recipe, source_title
 from training.report import Report
 from training.result import earlier_runs
 from training.run import Run
@@ -407,6 +407,9 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     assert before["earlier"] == [] and {key: earlier[key] for key in ("steps", "hours", "threads")} == {
         key: before[key] for key in ("steps", "hours", "threads")
     }
+    assert [source["name"] for source in earlier["sources"]] == [
+        source_title(**source) for source in before["recipe"]["data"]["train"]
+    ]
     assert earlier["batch_tokens"] == before["recipe"]["optimisation"]["batch_tokens"]
     assert [one["steps"] for one in earlier_runs(str(tmp_path / "model"))] == [before["steps"], 1], "oldest first"
     (tmp_path / "model" / "training.json").write_text('{"epochs": 3}')
