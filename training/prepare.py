@@ -106,6 +106,8 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
     with accelerator.main_process_first():
         held_out = held_out_pairs(recipe.data, folder, recipe.seed)
         all_held_out = list(chain.from_iterable(held_out.values()))
+        if all_held_out and accelerator.is_main_process:
+            write_pairs(all_held_out, output / "held_out.tsv")
         tokenizer = prepare_tokenizer(recipe, folder, output, all_held_out)
     with accelerator.local_main_process_first():
         if recipe.data.streaming:
@@ -132,7 +134,6 @@ def prepare_tokenizer(recipe: Recipe, data: Path, output: Path, held_out: list[P
     folder = output / "tokenizer"
     file = folder / "tokenizer.json"
     if not (file.exists() and file.stat().st_size):
-        write_pairs(held_out, output / "held_out.tsv")
         pairs = tokenizer_pairs(recipe.data, data, held_out)
         with atomic_folder(folder) as partial:
             learn_tokenizer(chain.from_iterable(pairs), recipe.vocab_size).save_pretrained(partial)

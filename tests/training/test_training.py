@@ -390,7 +390,7 @@ def test_gradients_are_clipped_when_asked(toy, cache, tmp_path, max_grad_norm):
 
 def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path):
     overrides = ["preset=null", "vocab_size=null", "model={dropout: 0.3}", f"initial={whole / 'model'}"]
-    recipe = load_recipe(toy / "recipe.yaml", [*overrides, "optimisation.max_steps=1", "data.train.0.held_out=0"])
+    recipe = load_recipe(toy / "recipe.yaml", [*overrides, "optimisation.max_steps=1"])
     run = Run(recipe, toy, tmp_path, cache)
     expected = load_file(whole / "model" / "model.safetensors")
     parameters = dict(run.model.named_parameters())
@@ -402,6 +402,7 @@ def test_starts_from_a_checkpoint_with_its_tokenizer(toy, cache, whole, tmp_path
     tokenizers = [json.loads((each / "model" / "tokenizer.json").read_text()) for each in (tmp_path, whole)]
     assert tokenizers[0] == tokenizers[1]
     assert not (tmp_path / "tokenizer").exists()
+    assert (tmp_path / "held_out.tsv").read_bytes() == (whole / "held_out.tsv").read_bytes()
     before, facts = (json.loads((each / "model" / "training.json").read_text()) for each in (whole, tmp_path))
     [earlier] = facts["earlier"]
     assert before["earlier"] == [] and {key: earlier[key] for key in ("steps", "hours", "threads")} == {
