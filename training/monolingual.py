@@ -7,7 +7,8 @@ vaswani translate --from en --to de --input DATA/back_translation/tatoeba-de-en.
 
 The sentences become the target side; a model for the opposite direction translates them into the source side. Sentences
 on the target side of the recipe's training, validation and test sets are left out: training sentences are already
-known, and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.)
+known, and the others must not be seen. (Training itself leaves out the pairs that the recipe holds out.) Sources in the
+folder of --output are back-translations themselves and are not read.
 """
 
 import argparse
@@ -57,11 +58,12 @@ def main(arguments: list[str] | None = None):
         text = Source(
             path=options.text, tag_column=options.tag_column, tags=options.tags, max_words=options.max_words, **column
         )
-        # The recipe may name the file that is being made.
+        # The recipe may name the files that are being made, which may not exist yet: those in the folder of --output.
+        made = options.output.resolve().parent
         sources = [
             source
             for source in chain(data.train, data.validation, data.test)
-            if options.output.resolve() not in [path.resolve() for path in source.files(options.data)]
+            if made not in [path.resolve().parent for path in source.files(options.data)]
         ]
         known = (target for source in sources for _, target in iterate_pairs(source, options.data))
         new = list(new_texts((text for text, _ in iterate_pairs(text, options.data)), known))

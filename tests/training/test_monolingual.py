@@ -17,6 +17,7 @@ data:
   train:
     - {path: train.tsv, held_out: 1}
     - {path: back/new.de, target_path: back/new.en}
+    - {path: back/books.tsv}
   validation: [{path: valid.tsv}]
   test: [{path: test.tsv}]
 """
@@ -51,7 +52,7 @@ def run(data, *more):
 
 
 def test_what_the_target_side_of_the_data_has_is_left_out(data, capsys):
-    """The file that is made, and its translation, may be named in the recipe and need not exist."""
+    """The recipe may name the file that is made, its translation and others beside them; they need not exist."""
     assert run(data, "--tag-column", "2", "--tags", "tatoeba") == ["This is new.", "Das ist bekannt."]
     assert capsys.readouterr().out == "2 sentences\n"
     assert run(data) == ["This is new.", "Das ist bekannt.", "A law."]  # and again, where the file exists
