@@ -52,7 +52,7 @@ from .attention_vaswani import (
     stored_source,
 )
 from .configuration_vaswani import VaswaniConfig
-from .cpu_vaswani import dropout, linear
+from .cpu_vaswani import autocast_type, dropout, linear
 from .generation_vaswani import VaswaniGenerationMixin
 from .loss_vaswani import label_smoothed_loss
 from .pretrained_vaswani import HeadVocabularyMixin, VaswaniPreTrainedModel, VocabularyMixin
@@ -128,7 +128,7 @@ class VaswaniEmbedding(nn.Module):
             x = x + self.space.weight
         if self.config.position_encoding != "none":
             x = x + self.embed_positions(embedded, attention_mask, past_length).to(embedded.dtype)
-        return dropout(x, self.config.dropout, self.training)
+        return dropout(autocast_type(x), self.config.dropout, self.training)
 
     def embed_positions(
         self, embedded: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor = 0
