@@ -25,12 +25,14 @@ def keep_freed_memory():
 
 
 def return_unused_memory():
-    """Asks glibc to return unused pages to the operating system.
+    """Asks glibc, or jemalloc if it is preloaded, to return unused pages to the operating system.
 
     Tensors of changing sizes leave holes in the heap. Without this call, training on a CPU needs about 3.5 MB more at
-    each step, until memory is full.
+    each step with glibc, and up to 40 MB with a jemalloc that keeps freed memory, until memory is full.
     """
     _c_function("malloc_trim")(0)
+    all_arenas = 4096  # MALLCTL_ARENAS_ALL
+    _c_function("mallctl")(b"arena.%d.purge" % all_arenas, None, None, None, ctypes.c_size_t(0))
 
 
 def limit_memory(more_bytes: int):

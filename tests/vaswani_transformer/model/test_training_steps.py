@@ -28,13 +28,14 @@ def test_training_under_autocast(tiny_model, make_batch):
     with torch.autocast("cpu", torch.bfloat16):
         outputs = model(**batch, labels=batch["decoder_input_ids"])
     assert (outputs.logits.dtype, outputs.loss.dtype) == (torch.bfloat16, torch.float32)
+    assert outputs.encoder_last_hidden_state.dtype == torch.bfloat16, "a stack converts its input only once"
     model.zero_grad()
     outputs.loss.backward()
     torch.testing.assert_close(outputs.loss.detach(), loss, rtol=0.02, atol=0.02)
     for name, parameter in model.named_parameters():
         assert parameter.grad.dtype == torch.float32
         error = (parameter.grad - expected[name]).norm() / (expected[name].norm() + 1e-3)
-        assert error < 0.1, name
+        assert error < 0.2, name  # bfloat16 has 8 bits
 
 
 def test_it_learns(tiny_model, make_batch):
