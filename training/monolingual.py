@@ -20,7 +20,7 @@ from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 
 from .files import atomic_file
-from .parallel_text import iterate_pairs
+from .parallel_text import check_files, iterate_pairs
 from .recipe import Source, load_recipe
 
 
@@ -65,6 +65,7 @@ def main(arguments: list[str] | None = None):
             for source in chain(data.train, data.validation, data.test)
             if made not in [path.resolve().parent for path in source.files(options.data)]
         ]
+        check_files([text, *sources], Path(options.data))
         known = (target for source in sources for _, target in iterate_pairs(source, options.data))
         new = list(new_texts((text for text, _ in iterate_pairs(text, options.data)), known))
         options.output.parent.mkdir(parents=True, exist_ok=True)

@@ -77,3 +77,12 @@ def test_bad_input_is_said_and_nothing_is_written(data, capsys, arguments, messa
         run(data, *arguments)
     assert message in capsys.readouterr().err
     assert not (data / "back").exists()
+
+
+def test_missing_files_are_reported_before_any_is_read(data, capsys):
+    (data / "train.tsv").write_text("a line without a translation\n")
+    (data / "valid.tsv").unlink()
+    (data / "test.tsv").unlink()
+    with pytest.raises(SystemExit):
+        run(data)
+    assert f"No such file: {data / 'valid.tsv'} and 1 more." in capsys.readouterr().err
