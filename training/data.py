@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from filelock import FileLock
 from tokenizers import Tokenizer
+from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from . import expressions, invented, variations
@@ -215,7 +216,7 @@ class CachedCorpus:
         seed: int,
     ):
         tables, self.dropped = [], Counter()
-        for source in data.train:
+        for source in tqdm(data.train, "tokenising", unit="source", leave=False, disable=None):
             table, dropped = cached(source, folder, tokenizer, data, held_out, cache, seed)
             tables.append(table)
             self.dropped += dropped

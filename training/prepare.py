@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
 from filelock import FileLock, Timeout
 from torch.distributed.fsdp import fully_shard
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani_transformer.learn_bpe import learn_tokenizer
 from vaswani_transformer.loading import load_model, load_tokenizer
+from vaswani_transformer.system.cpu import bfloat16_slowdown
 
 from .checkpoint import checkpoints
 from .data import CachedCorpus, StreamedCorpus, TokenisedPairs, in_memory
@@ -33,6 +35,10 @@ CHANGEABLE = {"data.test", "checkpointing", "licence", "notice", "name"} | {
         *("attention", "compile", "gradient_checkpointing", "workers"),
     )
 }
+
+
+SLOW_BFLOAT16 = "bfloat16 is slow on this CPU: a matrix product takes {:.1f} times as long as in float32. {}"
+TO_FLOAT32 = "--set optimisation.precision=float32; it resumes from the last checkpoint."
 
 
 def lock_folder(output: Path) -> FileLock:
@@ -55,16 +61,21 @@ def lock_folder(output: Path) -> FileLock:
     return lock
 
 
+def is_started(output: Path) -> bool:
+    """Return whether a run in this folder can be resumed: it has a checkpoint and its recipe."""
+    path = output / "recipe.json"
+    return bool(checkpoints(output)) and path.exists() and path.stat().st_size > 0
+
+
 def check_recipe(recipe: Recipe, output: Path):
     """Check that a run resumes with the recipe that it was started with.
 
     Raises:
         ValueError: The recipes differ in keys that must not change; the message names them.
     """
-    path = output / "recipe.json"
-    if not (checkpoints(output) and path.exists() and path.stat().st_size):
+    if not is_started(output):
         return
-    started = load_recipe(path).to_dict()  # fills in the defaults of newer keys
+    started = load_recipe(output / "recipe.json").to_dict()  # fills in the defaults of newer keys
     changed = [
         key
         for key in _differing_keys(started, recipe.to_dict())
@@ -75,6 +86,28 @@ def check_recipe(recipe: Recipe, output: Path):
             f"{output} has a run with another recipe. These keys differ: {', '.join(changed)}. "
             "Restore them to resume it, or use another --output."
         )
+
+
+def choose_precision(recipe: Recipe, output: Path, accelerator: Accelerator) -> Recipe:
+    """Replace the precision "auto", and tell the user if bfloat16 is slow on this CPU.
+
+    A new run takes bfloat16 if the device is fast in it, otherwise float32. A run that resumes keeps its own.
+    """
+    chosen, device, slowdown = recipe.optimisation.precision, accelerator.device.type, 0.0
+    if chosen == "auto" and is_started(output):
+        chosen = load_recipe(output / "recipe.json").optimisation.precision
+    if device == "cpu" and chosen != "float32":
+        # Processes could measure differently, but must train in the same precision.
+        slowdown = broadcast_object_list([bfloat16_slowdown()])[0]
+    if chosen == "bfloat16" and slowdown > 1.2:
+        accelerator.print(SLOW_BFLOAT16.format(slowdown, "Stop the run, then rerun it with " + TO_FLOAT32))
+    if chosen == "auto":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False) if device == "cuda" else 0 < slowdown < 1
+        chosen = "bfloat16" if fast else "float32"
+        if slowdown > 1:
+            accelerator.print(SLOW_BFLOAT16.format(slowdown, "Training in float32."))
+    optimisation = recipe.optimisation.model_copy(update={"precision": chosen})
+    return recipe.model_copy(update={"optimisation": optimisation})
 
 
 def write_recipe(recipe: Recipe, output: Path):
@@ -103,6 +136,7 @@ def prepare_data(recipe: Recipe, folder: Path, output: Path, cache: Path, accele
     Raises:
         OSError, ValueError: Data cannot be read; the message names the file and, if possible, the line.
     """
+    accelerator.print(f"Preparing the data from {len(recipe.data.train)} sources.")
     with accelerator.main_process_first():
         held_out = held_out_pairs(recipe.data, folder, recipe.seed)
         all_held_out = list(chain.from_iterable(held_out.values()))

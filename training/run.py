@@ -14,7 +14,6 @@ from accelerate.utils import gather_object, set_seed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
 from vaswani_transformer import VaswaniConfig, VaswaniForConditionalGeneration
-from vaswani_transformer.system.cpu import bfloat16_slowdown
 from vaswani_transformer.system.memory import return_unused_memory
 
 from .batches import Batch, Progress, Shares, padding, plan_batches
@@ -24,16 +23,19 @@ from .evaluate import evaluate_pairs
 from .meter import DivergenceError, Meter
 from .optimisation import build_optimisers, hide_averages, learning_rate, r_drop_loss, show_averages
 from .parallel_text import write_pairs
-from .prepare import build_model, check_recipe, flatten, lock_folder, prepare_data, shard_weights, write_recipe
+from .prepare import (
+    build_model,
+    check_recipe,
+    choose_precision,
+    flatten,
+    lock_folder,
+    prepare_data,
+    shard_weights,
+    write_recipe,
+)
 from .recipe import Recipe
 from .report import Report, plot_curves
 from .result import earlier_runs, finish
-
-
-SLOW_BFLOAT16 = (
-    "bfloat16 is slow on this CPU: a matrix product takes {cost:.1f} times as long as in float32. Stop the run, then "
-    "rerun it with --set optimisation.precision=float32; it resumes from the last checkpoint."
-)
 
 
 class Due(NamedTuple):
@@ -50,7 +52,7 @@ class Run:
     """A training run: its data, model, optimisers and progress, and the loop."""
 
     def __init__(self, recipe: Recipe, data_folder: Path, output: Path, cache: Path | None = None):
-        self.recipe, self.output = recipe, output
+        self.output = output
         # The recipe alone decides the precision, whatever accelerate's own configuration contains.
         self.accelerator = accelerator = Accelerator(
             mixed_precision="no", log_with=recipe.checkpointing.trackers or None, project_dir=output
@@ -59,6 +61,7 @@ class Run:
         check_recipe(recipe, output)
         self.lock = lock_folder(output) if accelerator.is_main_process else None
         accelerator.wait_for_everyone()
+        self.recipe = recipe = choose_precision(recipe, output, accelerator)
         if accelerator.is_main_process:
             write_recipe(recipe, output)
         self.data = prepare_data(recipe, data_folder, output, cache or output / "cache", accelerator)
@@ -74,9 +77,6 @@ class Run:
         facts = {key: value for key, value in flatten(recipe.to_dict()) if isinstance(value, str | int | float)}
         self.report = Report(accelerator, output, recipe.name, facts, recipe.optimisation.max_steps)
         self.report.say(self.data.describe())
-        if accelerator.device.type == "cpu" and recipe.optimisation.precision == "bfloat16":
-            if (cost := bfloat16_slowdown()) > 1.2:
-                self.report.say(SLOW_BFLOAT16.format(cost=cost))
 
     @property
     def config(self) -> VaswaniConfig:

@@ -51,7 +51,7 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
     """
     if line.kind in COPIED and line.kind not in ("list", "odd"):
         wanted, plain = Counter(line.required.split(" | ")), _plain(translation)
-        return all(plain.count(_plain(text)) >= count for text, count in wanted.items())
+        return all(sum(map(plain.count, _notations(_plain(text)))) >= count for text, count in wanted.items())
     if line.kind == "odd":
         return translation.strip() == line.text
     if line.kind == "list":
@@ -71,6 +71,11 @@ def passes(line: Line, translation: str, corrected: str = "") -> bool:
 def _plain(text: str) -> str:
     """Remove spaces: "25 kg" may be written "25kg", or with a no-break space."""
     return re.sub(r"\s", "", text)
+
+
+def _notations(text: str) -> set[str]:
+    """Return the ways to write a string to copy: the French write 14:30 as 14h30."""
+    return {text, re.sub(r"^(\d\d?):(\d\d)$", r"\1h\2", text)}
 
 
 def _has_similar_length(source: str, translation: str) -> bool:

@@ -331,15 +331,31 @@ def test_settings_that_do_not_change_the_losses(toy, cache, whole, tmp_path, set
 
 
 @pytest.mark.parametrize(
-    "precision, cost, said", [("bfloat16", 8.0, True), ("bfloat16", 0.5, False), ("float32", 8.0, False)]
+    "precision, cost, used, said",
+    [
+        ("bfloat16", 8.0, "bfloat16", "rerun it with --set optimisation.precision=float32"),
+        ("bfloat16", 0.5, "bfloat16", None),
+        ("float32", 8.0, "float32", None),
+        ("auto", 8.0, "float32", "Training in float32."),
+        ("auto", 0.5, "bfloat16", None),
+    ],
 )
-def test_slow_bfloat16_is_reported(toy, cache, tmp_path, monkeypatch, capsys, precision, cost, said):
-    monkeypatch.setattr("training.run.bfloat16_slowdown", lambda: cost)
+def test_precision_fits_the_cpu(toy, cache, tmp_path, monkeypatch, capsys, precision, cost, used, said):
+    monkeypatch.setattr("training.prepare.bfloat16_slowdown", lambda: cost)
     run_here(toy, tmp_path, "optimisation.max_steps=1", f"optimisation.precision={precision}", cache=cache)
     output = capsys.readouterr().out
-    assert (
-        "takes 8.0 times as long as in float32" in output and "--set optimisation.precision=float32" in output
-    ) == said
+    assert ("takes 8.0 times as long as in float32" in output) == bool(said)
+    assert (said or "") in output
+    recorded = json.loads((tmp_path / "model" / "training.json").read_text())
+    assert recorded["recipe"]["optimisation"]["precision"] == used
+
+
+def test_a_resumed_run_keeps_the_precision_it_chose(toy, cache, tmp_path, monkeypatch, capsys):
+    for steps, cost in ((1, 0.5), (2, 8.0)):
+        monkeypatch.setattr("training.prepare.bfloat16_slowdown", lambda cost=cost: cost)
+        run_here(toy, tmp_path, f"optimisation.max_steps={steps}", "optimisation.precision=auto", cache=cache)
+    assert json.loads((tmp_path / "recipe.json").read_text())["optimisation"]["precision"] == "bfloat16"
+    assert "Stop the run, then rerun it with --set optimisation.precision=float32" in capsys.readouterr().out
 
 
 def test_bfloat16_costs_its_fastest_product_over_that_of_float32(monkeypatch):

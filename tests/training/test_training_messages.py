@@ -41,7 +41,7 @@ STATUS_1 = [
     ("recipe typo.yaml", "vocab_siez is unknown; did you mean 'vocab_size'?"),
     ("recipe word.yaml", "vocab_size is 'many'; it must be a whole number"),
     ("recipe word.yaml", "seed is -1; it must be 0 or more"),
-    ("recipe word.yaml", "optimisation.precision is 'half'; it must be 'float32' or 'bfloat16'"),
+    ("recipe word.yaml", "optimisation.precision is 'half'; it must be 'float32', 'bfloat16' or 'auto'"),
     ("recipe word.yaml", "data.train is []; it must be a list with at least one entry"),
     ("recipe wrong.yaml", "model: dropout is 2; it must be at least 0 and less than 1."),
     ("recipe open.yaml", "open.yaml is not valid YAML (line 2, column 1): expected"),

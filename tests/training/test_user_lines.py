@@ -41,6 +41,7 @@ def test_a_line_that_comes_back_as_it_was_passes(line):
         (Line("url", "See http://a.example/b?c=1.", "http://a.example/b?c=1"), "Siehe http://a.example/b.", None),
         (Line("printf", "%d of %d files", "%d | %d"), "%d Dateien", "%d von %d Dateien"),
         (Line("number", "It weighs 25 kg.", "25 kg"), "Es wiegt 52 kg.", "Es wiegt 25\u00a0kg."),
+        (Line("number", "It starts at 14:30.", "14:30"), "Ça commence à 14 h 20.", "Ça commence à 14 h 30."),
         (Line("emoji", "Thanks 🙏", "🙏"), "Danke", "🙏 Danke"),
         (Line("odd", "???", "???"), "Was ist das?", "???"),
         (Line("list", "- milk", "- "), "Milch", "- Milch"),
