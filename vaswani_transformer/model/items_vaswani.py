@@ -68,6 +68,16 @@ PATTERNS = (
     r"(?<![\w.,/-])0\d(?:(?:[ \u00a0\u202f]\d\d){4}|(?:\.\d\d){4}|(?:-\d\d){4})\b",  # 0171-555 0199; 01 99 00 47 32
     r"(?:(?<!\w)\(\d{3}\)[ \u00a0]?|(?<![\w.,/-])(?:1-)?\d{3}-)\d{3}-\d{4}\b",  # (555) 010-9999
     r"\b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b",  # 0x80070057, UUIDs
+    r"(?<![\w.,/-])(?<!\d[ ])(?:\d{4}(?:[ ]\d{4}){3} | \d+(?:-\d+){2,}-[\dX] | \d{9,}"
+    r"| \d{3}(?:[ ]\d{3}){2}[ ]\d{5})\b(?![ .,-]?\d)",  # cards, ISBNs, French companies
+    r"(?<![\w.,/-])(?=[\d-]*[A-Z])(?=(?:[A-Z]+-)*[A-Z]*\d[A-Z\d]*-(?:[A-Z]+-)*[A-Z]*\d)"  # two groups have digits
+    r"[A-Z\d]+(?:-[A-Z\d]+){2,}\b(?!-)",  # CVE-2024-3094, SN48-7719-QX
+    r"\b[A-Z]{2}\d\d[ ]?[A-Z\d]{4}(?:[ ]?\d[A-Z\d]{3}){2,6}(?:[ ]?\d[A-Z\d]{0,2})?\b",  # IBANs
+    rf"\b10\.\d{{4,9}}/{ADDRESS}",  # DOIs
+    r"(?<![\w:])(?=[A-Fa-f:]*\d)(?=[\dA-Fa-f:]*::|(?:[\dA-Fa-f]{1,4}:){5})"
+    r"[\dA-Fa-f]{1,4}(?:::?[\dA-Fa-f]{1,4}){1,7}(?:/\d+)?(?!\w|:\w)|"
+    r"\b(?:[\dA-Fa-f]{2}-){5}[\dA-Fa-f]{2}\b",  # 2001:db8::1, fe80::/10, 00:1A:2B:3C:4D:5E, 00-1A-2B-3C-4D-5E
+    r"\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{8,64}\b",  # 1Z999AA10123456784
     GERMAN_STREET,  # Lindenweg 14, 53111 Bonn
     ENGLISH_STREET,  # 14 Elm Road, Bristol BS6 5AB
     FRENCH_STREET,  # 21 bis, rue de la République, 69002 Lyon

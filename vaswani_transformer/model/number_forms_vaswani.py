@@ -5,7 +5,18 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from .items_vaswani import outside_kept_items
-from .numbers_vaswani import LANGUAGES, NEUTRAL, ROMAN, SPACES, Language, Number, read_marks, read_numbers
+from .numbers_vaswani import (
+    BEFORE_ORDINAL,
+    LANGUAGES,
+    NEUTRAL,
+    ROMAN,
+    SPACES,
+    Language,
+    Number,
+    read_dates,
+    read_marks,
+    read_numbers,
+)
 from .spans_vaswani import Span
 
 
@@ -18,10 +29,13 @@ UNIT_AFTER = re.compile(
     re.IGNORECASE,
 )
 GROUPS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+DOTTED = re.compile(r"(?<![\w.,/-])\d+(?:\.\d+){2,}(?!\w)")  # 14.03.2025, 2.13.0; GROUPS are numbers
 MILLIONS = {"en": "million", "de": "Millionen", "fr": "millions"}
 THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
 FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
+GERMAN_ORDINAL = re.compile(BEFORE_ORDINAL + r"(\d{1,3})\.[ ](?=([^\W\d_]+))")
+ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
@@ -67,8 +81,8 @@ def copied_numbers(
 ) -> Iterator[tuple[Span, str]]:
     """Yield the spans of numbers and times that the translation copied from the source, and how its language has them.
 
-    "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr". Versions, sections and
-    dates stay.
+    "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr"; "2. floor" becomes
+    "2nd floor" in English. Versions, sections and dates keep their dots, also if the translation has commas instead.
 
     Args:
         source: What the model got.
@@ -79,7 +93,9 @@ def copied_numbers(
         return
     source_language, target_language = (LANGUAGES[code] for code in languages)
     text = outside_kept_items(source)
-    forms = {}
+    dotted = [match[0] for match in DOTTED.finditer(text) if not GROUPS.fullmatch(match[0])]
+    dotted += [date.text for date in read_dates(text, source_language)]  # "24.12."
+    forms = {digits.replace(".", ","): digits for digits in dotted}
     for number in read_numbers(text, source_language):
         if time := time_form(number, target_language):
             forms[number.text] = time
@@ -87,11 +103,30 @@ def copied_numbers(
             digits, form = amount
             forms.update({old: form for old in (digits, *(re.sub(r"\D", mark, digits) for mark in ".,"))})
     forms = {old: new for old, new in forms.items() if old != new}
+    replacements = [*english_ordinals(source, translation)] if languages[1] == "en" else []
     if forms:
         copied = re.compile(
             rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"
         )
-        yield from ((match.span(), forms[match[0]]) for match in copied.finditer(translation))
+        replacements += ((match.span(), forms[match[0]]) for match in copied.finditer(translation))
+    yield from sorted(replacements)
+
+
+def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of ordinals that are not English, and how English has them: "2th", and "2." copied from German.
+
+    A German ordinal in a name that is copied with it stays: "1. FC Köln".
+    """
+    for match in ENGLISH_ORDINAL.finditer(translation):
+        yield match.span(), english_ordinal(match[1])
+    for digits, word in set(GERMAN_ORDINAL.findall(source)):
+        for match in re.finditer(rf"(?<![\w.,]){digits}\.(?=[ ](?!{word}\b)[^\W\d_])", translation):
+            yield match.span(), english_ordinal(digits)
+
+
+def english_ordinal(digits: str) -> str:
+    ending = "th" if digits[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+    return digits + ending
 
 
 def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[str, str] | None:

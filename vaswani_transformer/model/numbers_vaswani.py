@@ -30,6 +30,11 @@ DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d
 DECADE, YEARS_OF = re.compile(r"['’]?s\b|er\b"), re.compile(r"\bannées $", re.IGNORECASE)
 # Identifiers such as "LH2490", but not sums and years such as "EUR500" and "FY2020". Others are often written apart.
 CODE = re.compile(r"(?<![\w.,/&-])(?!(?:EUR|USD|GBP|CHF|US|FY)\d)[A-Z]{2,4}\d{3,6}(?![\w.,-]*\d)")
+# German words before an ordinal: "im 2. Stock", but not "Ich bin 12. Du bist 13."
+BEFORE_ORDINAL = (
+    r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Dd]ies\w+|[Jj]ede\w?|[Ii][mn]|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|[Ee]ine?\w?"
+    r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ]"
+)
 # Between a month and its day or year: "3rd of May", "dritten Mai", "May 3", "Mai 2025".
 BESIDE_MONTH = re.compile(rf"(?:st|nd|rd|th|er|e[nrms]?|\.|,)?[{SPACES}](?:of |the )?", re.IGNORECASE)
 # What follows a number and gives it another value: "two weeks" (14 days, "quinze jours").
@@ -157,7 +162,7 @@ class Language:
     def time(self) -> re.Pattern:
         hour = rf"(?:\d{{1,2}}(?!\d)|{self.sequence})"
         return re.compile(
-            rf"""(?<![\w.,:$€£])(?<!\d-)
+            rf"""(?<![\w.,:$€£])(?:(?<!\d-)|(?=\d\d?[:h]\d\d))
             (?:(?P<before>half\ past|halb|quarter\ past|quarter\ to|viertel\ nach|viertel\ vor|dreiviertel)\ |
                (?!\d+\ to)(?P<apart>{hour})(?:\ min\w+)?\ (?P<side>past|to|nach|vor)\ (?:(?P<half>halb)\ )?)?
             (?P<hour>{hour})(?:[:.h](?P<minute>\d\d)(?!\d|[.,]\d))?
@@ -440,13 +445,17 @@ def read_halves(text: str, language: Language) -> Iterator[Number]:
 
 
 def read_roman(text: str, language: Language) -> Iterator[Number]:
-    """Yield Roman numerals: ordinals ("XIXe") and those of at least two digits, which are required ("Louis XIV")."""
+    """Yield Roman numerals: ordinals ("XIXe") and those of at least two digits ("Louis XIV").
+
+    The latter are required, and centuries.
+    """
     for match in ROMAN.finditer(text):
         digits = [ROMAN_DIGITS[letter] for letter in match[1]]
         signs = (1 if digit >= following else -1 for digit, following in zip(digits, [*digits[1:], 0], strict=True))
         value = sum(digit * sign for digit, sign in zip(digits, signs, strict=True))
         if match[2] or len(digits) > 1:
-            yield Number(match[0], match.start(), frozenset({Decimal(value)}), is_required=not match[2])
+            is_required = not match[2] or text.startswith(" siècle", match.end())
+            yield Number(match[0], match.start(), frozenset({Decimal(value)}), is_required=is_required)
 
 
 def read_digits(text: str, language: Language) -> Iterator[Number]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from transformers.utils import logging
 
 from .items_vaswani import outside_kept_items
+from .numbers_vaswani import BEFORE_ORDINAL
 
 
 try:
@@ -25,10 +26,13 @@ MARKER = re.compile(r"\s*(?:(?:[-*+•‣▪◦·–—>#]+|\(?(?:\d{1,3}|[a-z]|
 NUMBER = re.compile(r"\d{1,3}\.\s+")  # "1. "; in German it may be an ordinal
 # Abbreviations that sentencex mistakes for sentence ends: "M. Dupont", "art. 3".
 ABBREVIATIONS = {
-    "fr": "M MM Mme Mmes Mlle Mlles Me Dr Pr St Ste art al chap éd env ex fig p pp vol tél av apr cf",
-    "en": "vs fig figs eq sec ch p pp al ed eds approx est",
-    "de": "Abs Art Nr Bd Abb Tab Kap Hrsg ca bzw vgl",
+    "fr": "M MM Mme Mmes Mlle Mlles Mgr Me Dr Pr St Ste art al chap éd env ex fig p pp vol tél av apr cf Bd bd boul gén lt"
+    " cdt Cie Sté Ets Réf réf Adr adr Dép dép Qté qté Trad trad janv févr juil oct nov déc",
+    "en": "vs fig figs eq sec ch p pp al ed eds approx est Approx Fig Figs Vol vol Op op Ch Tel tel Est Dept dept Tues Thurs",
+    "de": "Abs Art Nr Bd Abb Tab Kap Hrsg ca bzw vgl inkl exkl zzgl abzgl Tel geb Geb gest Jh Dipl Ing max min gem Gem"
+    " allg Allg bspw Bspw bes Bes Inh Jan Feb Aug Sept Okt Nov Dez",
 }
+GERMAN_ORDINAL = re.compile(BEFORE_ORDINAL + r"\d{1,3}\.\s*$")
 MAX_WORD_LENGTH = 200  # characters; longer ones are data, not words of a language
 # Where to split a sentence that is too long, the best places first.
 BREAKS = [re.compile(pattern) for pattern in (r"(?<=;)\s+", r"(?<=:)\s+|\s+(?=[–—(])", r"(?<=,)\s+", r"\s+")]
@@ -91,8 +95,13 @@ def sentences(line: str, language: str | None = None) -> list[str]:
 
 
 def is_open(sentence: str, language: str | None) -> bool:
-    """Return whether this is only the start of a sentence: it ends with an abbreviation or an initial, or is blank."""
-    ending = re.search(r"(?:^|[\s(«\"'’])(\w+)\.\s*$", sentence)
+    """Return whether this is only the start of a sentence.
+
+    It ends with an abbreviation, an initial or a German ordinal, or is blank.
+    """
+    if language == "de" and GERMAN_ORDINAL.search(sentence):
+        return True
+    ending = re.search(r"(?:^|[\s(«\"'’-])(\w+)\.\s*$", sentence)
     if ending is None:
         return not sentence.strip()
     word = ending[1]

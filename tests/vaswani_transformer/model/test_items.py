@@ -40,6 +40,10 @@ def test_items_to_keep():
         ["/etc/hosts", "~/bin/run", "./a/b", "C:\\Users\\x", "C:\\Programme\\a.txt"],
         ["snake_case", "getUserName", "run()", "user.getName()", "ERR_CONN_42", "NullPointerException", "v2.3.1"],
         ["a1b2c3d", "d41d8cd98f00b204e9800998ecf8427e", "123e4567-e89b-12d3-a456-426614174000"],
+        ["978-1-90277-348-3", "0-306-40615-X", "4111 1111 1111 1111", "9781902773483", "10.1000/xyz123"],
+        ["DE89 3704 0044 0532 0130 00", "GB29NWBK60161331926819", "FR14 2004 1010 0505 0001 3M02 606"],
+        ["2001:db8::8a2e:370:7334", "fe80::1", "00:1A:2B:3C:4D:5E", "00-1a-2b-3c-4d-5e", "1Z999AA10123456784"],
+        ["CVE-2024-3094", "SN48-7719-QX", "4F7K-99QZ-1B3C", "A-1234-56", "732 829 320 00074"],
         ["+49 171 555-0199", "0171-555 0199", "(030) 5550199", "+33 1 99 00 47 32", "01 99 00 47 32", "(555) 010-9999"],
         ["Goethestraße 21b, 10623 Berlin", "Lindenweg 14", "Kleine Rosenstr. 3", "Karl-Marx-Allee 1, 10178 Berlin"],
         ["221B Baker Street, London NW1 6XE", "14 Elm Road", "10 Downing Street", "5 Martin Luther King Ave"],
@@ -78,6 +82,8 @@ def test_items_in_a_sentence(items):
         "12 places libres, 3 quais, 2 chemins En 2010 Fleet Street Hauptplatz 1989er 5 rues de Paris",
         "word(s) Mitarbeiter(innen) O'Neill DiCaprio 2 + 3 = 5 +5 °C +12 -3 24/7 1.FC Jean-Luc",
         "the end.so be it END.The END.C",
+        "1990-2000-2010 12:30:45 3:2:1 std::vector a::b 1234 5678 2019 2020 2021 EU27 MUST STOP THIS NOW "
+        "123456789.50 12-24-36 COVID-19-IMPFUNG A-B-C U-BAHN-LINIE-5 1-2-Fly 732 829 320",
     ],
 )
 def test_ordinary_text_has_no_items(text):
@@ -88,7 +94,8 @@ def test_ordinary_text_has_no_items(text):
     "unit",
     ["a.", "a-", "a@", "a_a.", "://(", "://a(b", "www.(", "1.", "1-", "1 ", "+1", "0", "(0", "a_",
      "aA", "Aa", "a/", "/a", "a\\", "{", "<a", "`a", "[a",
-     "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#"],
+     "*", "%1", "&a", "www.", "a.b/", "ab.c", "😀\u200d", "a1", "--a", "#",
+     "1-1", "a:", "a::", "1111 ", "AA11", "AA11 ", "1A", "A-", "1-A-", "A1-", "10.1000/"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_and_not_faster(unit):
     """A pattern that retries from each place would take forever on a text of this length."""

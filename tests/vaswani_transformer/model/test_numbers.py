@@ -170,6 +170,11 @@ def test_only_the_digits_need_to_be_copied():
         ("en fr", "$1,250.50", "1.250.50 $", "1\u00a0250,50 $"),
         ("fr en", "1 250,50 €", "1,250,50 €", "1,250.50 €"),
         ("de en", "1.250.500 Leute", "1.250.500 people", "1,250,500 people"),
+        ("de en", "im 2. Stock und der 1. FC", "in the 2. floor, the 1. FC", "in the 2nd floor, the 1. FC"),
+        ("fr en", "les 2e, 11e et 21e", "the 2th, 11st, 21th, 5th", "the 2nd, 11th, 21st, 5th"),
+        ("de en", "am 14.03.2025", "on 14,03,2025.", "on 14.03.2025."),
+        ("de en", "am 24.12. und 31.12.", "on 24,12. and 31.12.", "on 24.12. and 31.12."),
+        ("de en", "Version 2.13.0", "version 2,13,0", "version 2.13.0"),
         ("en de", "$1,250.50, version 3.11.2", "Version 3.11.2 $125.050", "Version 3.11.2 $125.050"),
     ],
 )
