@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from .items_vaswani import outside_kept_items
 from .numbers_vaswani import (
-    BEFORE_ORDINAL,
     LANGUAGES,
     NEUTRAL,
     ROMAN,
@@ -34,7 +33,11 @@ MILLIONS = {"en": "million", "de": "Millionen", "fr": "millions"}
 THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
 FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
-GERMAN_ORDINAL = re.compile(BEFORE_ORDINAL + r"(\d{1,3})\.[ ](?=([^\W\d_]+))")
+# "im 2. Stock", but not "Ich bin 12. Du bist 13."
+GERMAN_ORDINAL = re.compile(
+    r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Dd]ies\w+|[Jj]ede\w?|[Ii][mn]|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|[Ee]ine?\w?"
+    r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ](\d{1,3})\.[ ](?=([^\W\d_]+))"
+)
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 
 

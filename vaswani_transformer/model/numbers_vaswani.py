@@ -30,11 +30,6 @@ DATE = re.compile(r"(?<![\d.,/-])(\d{1,4})([./-])(\d{1,2})(?:\2(\d{2,4})|(?<=/\d
 DECADE, YEARS_OF = re.compile(r"['’]?s\b|er\b"), re.compile(r"\bannées $", re.IGNORECASE)
 # Identifiers such as "LH2490", but not sums and years such as "EUR500" and "FY2020". Others are often written apart.
 CODE = re.compile(r"(?<![\w.,/&-])(?!(?:EUR|USD|GBP|CHF|US|FY)\d)[A-Z]{2,4}\d{3,6}(?![\w.,-]*\d)")
-# German words before an ordinal: "im 2. Stock", but not "Ich bin 12. Du bist 13."
-BEFORE_ORDINAL = (
-    r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Dd]ies\w+|[Jj]ede\w?|[Ii][mn]|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|[Ee]ine?\w?"
-    r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ]"
-)
 # Between a month and its day or year: "3rd of May", "dritten Mai", "May 3", "Mai 2025".
 BESIDE_MONTH = re.compile(rf"(?:st|nd|rd|th|er|e[nrms]?|\.|,)?[{SPACES}](?:of |the )?", re.IGNORECASE)
 # What follows a number and gives it another value: "two weeks" (14 days, "quinze jours").

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from transformers.utils import logging
 
 from .items_vaswani import outside_kept_items
-from .numbers_vaswani import BEFORE_ORDINAL
 
 
 try:
@@ -26,13 +25,22 @@ MARKER = re.compile(r"\s*(?:(?:[-*+•‣▪◦·–—>#]+|\(?(?:\d{1,3}|[a-z]|
 NUMBER = re.compile(r"\d{1,3}\.\s+")  # "1. "; in German it may be an ordinal
 # Abbreviations that sentencex mistakes for sentence ends: "M. Dupont", "art. 3".
 ABBREVIATIONS = {
-    "fr": "M MM Mme Mmes Mlle Mlles Mgr Me Dr Pr St Ste art al chap éd env ex fig p pp vol tél av apr cf Bd bd boul gén lt"
-    " cdt Cie Sté Ets Réf réf Adr adr Dép dép Qté qté Trad trad janv févr juil oct nov déc",
-    "en": "vs fig figs eq sec ch p pp al ed eds approx est Approx Fig Figs Vol vol Op op Ch Tel tel Est Dept dept Tues Thurs",
+    "fr": "M MM Mme Mmes Mlle Mlles Mgr Me Dr Pr St Ste art al chap éd env ex fig p pp vol tél av apr cf Bd bd boul gén"
+    " lt cdt Cie Sté Ets Réf réf Adr adr Dép dép Qté qté Trad trad janv févr juil oct nov déc",
+    "en": "vs fig figs eq sec ch p pp al ed eds approx est Approx Fig Figs Vol vol Op op Ch Tel tel Est Dept dept Tues"
+    " Thurs",
     "de": "Abs Art Nr Bd Abb Tab Kap Hrsg ca bzw vgl inkl exkl zzgl abzgl Tel geb Geb gest Jh Dipl Ing max min gem Gem"
     " allg Allg bspw Bspw bes Bes Inh Jan Feb Aug Sept Okt Nov Dez",
 }
-GERMAN_ORDINAL = re.compile(BEFORE_ORDINAL + r"\d{1,3}\.\s*$")
+# In "im 2. Stock" the number is an ordinal; in "Ich bin 12. Du bist 13." the second sentence begins with a common word.
+GERMAN_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.\s*$")
+GERMAN_BEGINNINGS = set(
+    "Der Die Das Dem Den Des Ein Eine Einer Eines Einem Einen Ich Du Er Sie Es Wir Ihr Man Mein Meine Dein "
+    "Deine Sein Seine Ihre Unser Unsere Dieser Diese Dieses Alle Alles Viele Jeder Jede Jedes Kein Keine Und "
+    "Aber Oder Denn Doch Dann Danach Da Dabei Daher Dort Hier Heute Jetzt Nun So Also Auch Nur Wenn Als Ob "
+    "Weil Bis Seit Nach Vor In Im An Am Auf Aus Bei Beim Mit Von Vom Zu Zum Zur Für Um Über Unter Wer Was Wo "
+    "Wie Wann Warum Bitte Ja Nein Nicht".split()
+)
 MAX_WORD_LENGTH = 200  # characters; longer ones are data, not words of a language
 # Where to split a sentence that is too long, the best places first.
 BREAKS = [re.compile(pattern) for pattern in (r"(?<=;)\s+", r"(?<=:)\s+|\s+(?=[–—(])", r"(?<=,)\s+", r"\s+")]
@@ -87,20 +95,25 @@ def sentences(line: str, language: str | None = None) -> list[str]:
         return [line]
     complete: list[str] = []
     for sentence in segments:
-        if complete and is_open(complete[-1], language):
+        if complete and is_open(complete[-1], sentence, language):
             complete[-1] += sentence
         else:
             complete.append(sentence)
     return complete
 
 
-def is_open(sentence: str, language: str | None) -> bool:
-    """Return whether this is only the start of a sentence.
+def is_open(sentence: str, following: str, language: str | None) -> bool:
+    """Return whether this is only the start of a sentence, which goes on with `following`.
 
-    It ends with an abbreviation, an initial or a German ordinal, or is blank.
+    It ends with an abbreviation, an initial or a German ordinal, or is blank; or what follows begins in lower case, as
+    after direct speech ("Why?" she asked), if this does not.
     """
-    if language == "de" and GERMAN_ORDINAL.search(sentence):
+    beginning = re.search(r"[^\W\d_]+", following)
+    first = re.search(r"[^\W\d_]", sentence)
+    if beginning and first and beginning[0][0].islower() and not first[0].islower():
         return True
+    if language == "de" and GERMAN_ORDINAL.search(sentence):
+        return beginning is not None and beginning[0] not in GERMAN_BEGINNINGS
     ending = re.search(r"(?:^|[\s(«\"'’-])(\w+)\.\s*$", sentence)
     if ending is None:
         return not sentence.strip()
