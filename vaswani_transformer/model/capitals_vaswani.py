@@ -1,4 +1,7 @@
-"""Texts in capitals: the model gets them in the case that it knows, and the translation gets the capitals again."""
+"""Texts in capitals: the model gets them in the case that it knows, and the translation gets the capitals again.
+
+Also the first letter and the last punctuation mark of a translation, which follow its source.
+"""
 
 import re
 import sys
@@ -15,6 +18,8 @@ from .spans_vaswani import Replaced, Span
 WORD = re.compile(r"[^\W\d_]+")
 LETTER_WORD = re.compile(r"[^\W\d_]\w*")
 START = re.compile(r"[^\w<{%]*([^\W\d_]\w*)")  # the first word, if no number and no item is before it
+FINAL_MARK = re.compile(r"(?<=[\w)\]%°€$£])(?:\s?([.,;:!?]))?$")  # one mark after a word, or none
+LONG_WORD = re.compile(r"[^\W\d_]{4}$")
 MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
 MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
 # Frequent acronyms that are longer, or look like the beginnings of words, and that the English dictionary lacks.
@@ -272,3 +277,21 @@ def with_capital_start(translation: str, source: str, language: str | None) -> R
         return Replaced(translation)
     begin, letter = first.start(1), first[1][0]
     return Replaced(translation, [((begin, begin + 1), letter.upper())] if first[1] not in words else ())
+
+
+def with_final_mark(translation: str, source: str, language: str | None) -> Replaced:
+    """Return an English, German or French translation that ends in the same punctuation mark as its source, or in none.
+
+    The items of a list often end in a comma or in nothing, where a model has learned to end in a full stop. Texts that
+    end in quotation marks, several marks and the like stay as they are.
+    """
+    wanted, end = FINAL_MARK.search(source), FINAL_MARK.search(translation)
+    if language not in LETTERS or not wanted or not end:
+        return Replaced(translation)
+    mark, is_stop = wanted[1] or "", end[1] == "."
+    is_added = not mark and is_stop and LONG_WORD.search(translation, 0, end.start())  # not in "5 p.m."
+    is_lost = mark and not end[1]
+    if not (is_added or is_lost or (mark in (",", ";", ":", "?") and end[1] != mark)):
+        return Replaced(translation)
+    space = "\u00a0" if language == "fr" and mark in (";", ":", "!", "?") else ""
+    return Replaced(translation, [(end.span(), space + mark)])

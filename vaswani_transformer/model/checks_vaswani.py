@@ -300,6 +300,21 @@ def names(text: str, language: str | None) -> Iterator[str]:
         yield from filter(looks_like_name, foreign)
 
 
+def is_person(text: str, language: str | None) -> bool:
+    """Return whether a text is only a person's name: in a signature, say. A model would try to translate it.
+
+    It is a common first name, and one or two more words with capitals, which English and French dictionaries lack; or
+    two or three words that these dictionaries lack.
+    """
+    words = text.removesuffix(",").split(" ")
+    if not 2 <= len(words) <= 3 or not all(re.fullmatch(NAME, word) and looks_like_name(word) for word in words):
+        return False
+    has_first_name = words[0] in FIRST_NAMES and words[0] not in ("Adam", "Max")  # an optimiser, a maximum
+    if language not in TRANSLATED_NAMES:
+        return has_first_name
+    return all(has_word(word, language) is False for word in (words[1:] if has_first_name else words))
+
+
 def capitalised(words: str) -> Iterator[str]:
     """Yield the words up to the first one that does not look like a name."""
     yield from takewhile(looks_like_name, words.split(" "))

@@ -39,6 +39,7 @@ GERMAN_ORDINAL = re.compile(
     r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ](\d{1,3})\.[ ](?=([^\W\d_]+))"
 )
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
+LATE_HOUR = re.compile(r"\b(1[3-9]|2[0-3]):([0-5]\d)(?= ?[Pp]\.? ?[Mm]\b)")  # of 12-hour clocks, by mistake
 
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
@@ -106,7 +107,12 @@ def copied_numbers(
             digits, form = amount
             forms.update({old: form for old in (digits, *(re.sub(r"\D", mark, digits) for mark in ".,"))})
     forms = {old: new for old, new in forms.items() if old != new}
-    replacements = [*english_ordinals(source, translation)] if languages[1] == "en" else []
+    if languages[1] == "en":
+        replacements = [*english_ordinals(source, translation)]
+        late = LATE_HOUR.finditer(translation)
+        replacements += ((match.span(), f"{int(match[1]) - 12}:{match[2]}") for match in late)
+    else:
+        replacements = [*copied_ordinals(translation, languages[1])]
     if forms:
         copied = re.compile(
             rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"
@@ -125,6 +131,17 @@ def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]
     for digits, word in set(GERMAN_ORDINAL.findall(source)):
         for match in re.finditer(rf"(?<![\w.,]){digits}\.(?=[ ](?!{word}\b)[^\W\d_])", translation):
             yield match.span(), english_ordinal(digits)
+
+
+def copied_ordinals(translation: str, language: str) -> Iterator[tuple[Span, str]]:
+    """Yield the spans of English ordinals in a German or French translation, and how its language has them."""
+    for match in ENGLISH_ORDINAL.finditer(translation):
+        following = translation[match.end() :]
+        is_day = re.match(rf"\s*(?:$|[.,;:!?)]|{LANGUAGES['fr'].month.pattern})", following, re.IGNORECASE)
+        if language == "de":
+            yield match.span(), match[1] + ("" if following.startswith(".") else ".")
+        else:
+            yield match.span(), match[1] + ("er" if match[1] == "1" else "" if is_day else "e")
 
 
 def english_ordinal(digits: str) -> str:

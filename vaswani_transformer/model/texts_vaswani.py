@@ -22,6 +22,7 @@ from .capitals_vaswani import (
     label_in_sentence_case,
     overlaps,
     with_capital_start,
+    with_final_mark,
     without_stress,
 )
 from .checks_vaswani import (
@@ -29,6 +30,7 @@ from .checks_vaswani import (
     Languages,
     differing_numbers,
     find_problems,
+    is_person,
     length_in_letters,
     missing_items,
     missing_names,
@@ -229,6 +231,7 @@ class LongTexts:
                 remove_broken(text, translation)
                 language = self.settings.languages[1]
                 replace_in(translation, with_capital_start(translation["translation_text"], text, language))
+                replace_in(translation, with_final_mark(translation["translation_text"], text, language))
                 if case is not None:
                     restore_capitals(case, translation)
 
@@ -259,7 +262,8 @@ class LongTexts:
         pieces: list[Part] = []
         warnings = language_warnings(text, self.settings.source_language)
         for part in parts(text, self.settings.source_language):
-            if not part.is_sentence or self.is_foreign(part.text):
+            is_name = is_person(part.text, self.settings.source_language)
+            if not part.is_sentence or is_name or self.is_foreign(part.text):
                 pieces.append(Part(part.text, False))
                 continue
             sentence_pieces = split_at_clauses(part.text, self.fits)

@@ -7,6 +7,7 @@ from vaswani_transformer.model.checks_vaswani import (
     count_repetitions,
     differing_numbers,
     find_problems,
+    is_person,
     required_forms,
 )
 
@@ -283,6 +284,21 @@ def test_names_must_remain(languages, source, translation, missing):
 def test_without_a_dictionary_unknown_words_are_not_names(monkeypatch):
     monkeypatch.setattr(lemmas_vaswani, "simplemma", None)
     assert find_problems("He went to Kvikkjokk.", "Er ging.", ("en", "de")) == []
+
+
+@pytest.mark.parametrize(
+    "language, text, is_name",
+    [
+        ("de", "Jürgen Schröder", True), ("de", "Anna Maria Lindqvist,", True), ("de", "Tom", False),
+        ("de", "Tom hilft", False), ("de", "Max Lautstärke", False), ("de", "Neues Rathaus", False),
+        ("fr", "Étienne Durand", True), ("fr", "Pauline Lefèvre", True), ("fr", "Tour Eiffel", False),
+        ("fr", "Julie Arrive", False), ("en", "Sarah Lindqvist", True), ("en", "Adam Optimizer", False),
+        ("en", "Peter Settings", False), ("en", "SARAH LINDQVIST", False), ("en", "Sarah Lindqvist left", False),
+        (None, "Jürgen Schröder", True), (None, "Étienne Durand", False),
+    ],
+)  # fmt: skip
+def test_texts_that_are_only_a_name(language, text, is_name):
+    assert is_person(text, language) == is_name
 
 
 def test_missing_numbers_are_as_the_source_writes_them():
