@@ -73,10 +73,14 @@ NEIGHBOURS = dict(
         strict=True,
     )
 )
+VOWELS = "aeiou"
 
 
 def typing_errors(rng: random.Random, pair: Pair) -> Pair | None:
-    """Make one to three typing errors in the source: letters swapped, omitted, doubled, or from a neighbouring key."""
+    """Make one to three typing errors in the source.
+
+    Letters are swapped, omitted or doubled, or come from a neighbouring key, or a vowel is another one ("definately").
+    """
     source, target = pair
     words = source.split(" ")
     candidates = [i for i, word in enumerate(words) if len(word) > 3 and word.isalpha()]
@@ -96,6 +100,7 @@ def _mistype(rng: random.Random, word: str) -> str:
             before + after,
             before + letter + letter + after,
             before + rng.choice(NEIGHBOURS.get(letter, letter)) + after,
+            *([before + rng.choice(VOWELS.replace(letter, "")) + after] if letter in VOWELS else []),
         ]
     )
 

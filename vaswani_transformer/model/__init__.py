@@ -40,7 +40,8 @@ Texts:
     sentences_vaswani.py       sentences and clauses of a text
     spans_vaswani.py           words of a text, and replaced words
     items_vaswani.py           items of a text that are copied, such as URLs and placeholders
-    capitals_vaswani.py        texts in capitals; the first letter and the last mark of a translation
+    capitals_vaswani.py        texts in capitals
+    punctuation_vaswani.py     the last mark of a translation, and French spaces
     titles_vaswani.py          headings In Title Case
     checks_vaswani.py          signs that a translation is wrong
     numbers_vaswani.py         numbers, times and dates of a text, as its language writes them

@@ -1,6 +1,6 @@
 """Texts in capitals: the model gets them in the case that it knows, and the translation gets the capitals again.
 
-Also the first letter and the last punctuation mark of a translation, which follow its source.
+Also the first letter of a translation, which follows its source.
 """
 
 import re
@@ -12,14 +12,12 @@ from transformers import PreTrainedTokenizerBase
 from .checks_vaswani import FIRST_NAMES
 from .items_vaswani import KEPT_ITEM
 from .lemmas_vaswani import accented_forms, has_word, spelling_with_capitals
-from .spans_vaswani import Replaced, Span
+from .spans_vaswani import Replaced, Span, overlaps
 
 
 WORD = re.compile(r"[^\W\d_]+")
 LETTER_WORD = re.compile(r"[^\W\d_]\w*")
 START = re.compile(r"[^\w<{%]*([^\W\d_]\w*)")  # the first word, if no number and no item is before it
-FINAL_MARK = re.compile(r"(?<=[\w)\]%°€$£])(?:\s?([.,;:!?]))?$")  # one mark after a word, or none
-LONG_WORD = re.compile(r"[^\W\d_]{4}$")
 MAX_SHARE_IN_LOWER_CASE = 0.2  # of the words of a text in capitals, such as units and product names
 MAX_ACRONYM = 3  # letters; a word of this length keeps its capitals unless the tokenizer knows it better in lower case
 # Frequent acronyms that are longer, or look like the beginnings of words, and that the English dictionary lacks.
@@ -184,10 +182,6 @@ def capital_phrases(text: str) -> Iterator[list[Span]]:
         yield phrase
 
 
-def overlaps(span: Span, spans: Iterable[Span]) -> bool:
-    return any(span[0] < end and begin < span[1] for begin, end in spans)
-
-
 def known_spellings(
     words: Sequence[str], tokenizer: PreTrainedTokenizerBase, language: str | None
 ) -> Iterator[list[tuple[int, int, int, str]]]:
@@ -277,21 +271,3 @@ def with_capital_start(translation: str, source: str, language: str | None) -> R
         return Replaced(translation)
     begin, letter = first.start(1), first[1][0]
     return Replaced(translation, [((begin, begin + 1), letter.upper())] if first[1] not in words else ())
-
-
-def with_final_mark(translation: str, source: str, language: str | None) -> Replaced:
-    """Return an English, German or French translation that ends in the same punctuation mark as its source, or in none.
-
-    The items of a list often end in a comma or in nothing, where a model has learned to end in a full stop. Texts that
-    end in quotation marks, several marks and the like stay as they are.
-    """
-    wanted, end = FINAL_MARK.search(source), FINAL_MARK.search(translation)
-    if language not in LETTERS or not wanted or not end:
-        return Replaced(translation)
-    mark, is_stop = wanted[1] or "", end[1] == "."
-    is_added = not mark and is_stop and LONG_WORD.search(translation, 0, end.start())  # not in "5 p.m."
-    is_lost = mark and not end[1]
-    if not (is_added or is_lost or (mark in (",", ";", ":", "?") and end[1] != mark)):
-        return Replaced(translation)
-    space = "\u00a0" if language == "fr" and mark in (";", ":", "!", "?") else ""
-    return Replaced(translation, [(end.span(), space + mark)])

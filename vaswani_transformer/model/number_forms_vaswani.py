@@ -39,7 +39,10 @@ GERMAN_ORDINAL = re.compile(
     r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ](\d{1,3})\.[ ](?=([^\W\d_]+))"
 )
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
-LATE_HOUR = re.compile(r"\b(1[3-9]|2[0-3]):([0-5]\d)(?= ?[Pp]\.? ?[Mm]\b)")  # of 12-hour clocks, by mistake
+# "15:30 p.m." and "9-18 a.m.", by mistake.
+LATE_HOUR = re.compile(
+    r"\b(?:(\d\d?)((?::[0-5]\d)?)(\s?[-–]\s?))?(1[3-9]|2[0-3])((?::[0-5]\d)?)[ \u00a0]?[AaPp]\.? ?[Mm]\b\.?"
+)
 
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
@@ -109,8 +112,7 @@ def copied_numbers(
     forms = {old: new for old, new in forms.items() if old != new}
     if languages[1] == "en":
         replacements = [*english_ordinals(source, translation)]
-        late = LATE_HOUR.finditer(translation)
-        replacements += ((match.span(), f"{int(match[1]) - 12}:{match[2]}") for match in late)
+        replacements += ((match.span(), english_hours(match)) for match in LATE_HOUR.finditer(translation))
     else:
         replacements = [*copied_ordinals(translation, languages[1])]
     if forms:
@@ -131,6 +133,15 @@ def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]
     for digits, word in set(GERMAN_ORDINAL.findall(source)):
         for match in re.finditer(rf"(?<![\w.,]){digits}\.(?=[ ](?!{word}\b)[^\W\d_])", translation):
             yield match.span(), english_ordinal(digits)
+
+
+def english_hours(match: re.Match) -> str:
+    """Return a time after noon, or a range that ends in one, on a clock of 12 hours."""
+    hour, minutes, dash, last_hour, last_minutes = match.groups(default="")
+    last = f"{int(last_hour) - 12}{last_minutes} p.m."
+    if not hour:
+        return last
+    return f"{(int(hour) - 1) % 12 + 1}{minutes} {'p' if 12 <= int(hour) < 24 else 'a'}.m.{dash}{last}"
 
 
 def copied_ordinals(translation: str, language: str) -> Iterator[tuple[Span, str]]:
@@ -157,7 +168,10 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[
     if not re.search(r"\D", digits) or len(read_marks(digits, source_language)) != 1:
         return None
     is_amount = SIGN_BEFORE.search(text, 0, number.start) or UNIT_AFTER.match(text, number.start + len(digits))
-    if not (is_amount or match[2] or GROUPS.match(digits) or (source_language.decimal == "," and "," in digits)):
+    is_decimal = source_language.decimal == "," and "," in digits
+    if is_decimal and GROUPS.fullmatch(digits) and not is_amount:
+        return None  # "70,000" in French is probably English for seventy thousand
+    if not (is_amount or match[2] or GROUPS.match(digits) or is_decimal):
         return None
     whole, mark, fraction = digits.rpartition(source_language.decimal)
     groups = re.split(r"\D", whole if mark else fraction)

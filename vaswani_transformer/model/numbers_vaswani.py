@@ -157,7 +157,7 @@ class Language:
     def time(self) -> re.Pattern:
         hour = rf"(?:\d{{1,2}}(?!\d)|{self.sequence})"
         return re.compile(
-            rf"""(?<![\w.,:$€£])(?:(?<!\d-)|(?=\d\d?[:h]\d\d))
+            rf"""(?<![\w.,:$€£])(?:(?<!\d-)|(?=\d\d?(?:[:h]\d\d|[ ]?[ap]\.?[ ]?m\b)))
             (?:(?P<before>half\ past|halb|quarter\ past|quarter\ to|viertel\ nach|viertel\ vor|dreiviertel)\ |
                (?!\d+\ to)(?P<apart>{hour})(?:\ min\w+)?\ (?P<side>past|to|nach|vor)\ (?:(?P<half>halb)\ )?)?
             (?P<hour>{hour})(?:[:.h](?P<minute>\d\d)(?!\d|[.,]\d))?

@@ -19,6 +19,10 @@ def shortened(text: str, length: int = 40) -> str:
     return f'"{text}"' if len(text) <= length else f'"{text[:length].rsplit(" ", 1)[0]} ..."'
 
 
+def overlaps(span: Span, spans: Iterable[Span]) -> bool:
+    return any(span[0] < end and begin < span[1] for begin, end in spans)
+
+
 class Replaced:
     """A text in which some spans are replaced.
 

@@ -20,9 +20,7 @@ from .capitals_vaswani import (
     in_capitals,
     in_sentence_case,
     label_in_sentence_case,
-    overlaps,
     with_capital_start,
-    with_final_mark,
     without_stress,
 )
 from .checks_vaswani import (
@@ -42,8 +40,9 @@ from .glossary_vaswani import MIN_LOG_PROB_AROUND_TERMS, Glossary, Use, are_kept
 from .items_vaswani import KEPT_ITEM
 from .languages_vaswani import language_warnings
 from .number_forms_vaswani import copied_numbers, digits_for_words
+from .punctuation_vaswani import with_final_mark, with_french_spaces
 from .sentences_vaswani import Part, clauses, parts, strip_spaces
-from .spans_vaswani import Replaced, Span, replace_in, shortened, words
+from .spans_vaswani import Replaced, Span, overlaps, replace_in, shortened, words
 from .titles_vaswani import is_title, names_in, title_in_sentence_case
 
 
@@ -232,6 +231,7 @@ class LongTexts:
                 language = self.settings.languages[1]
                 replace_in(translation, with_capital_start(translation["translation_text"], text, language))
                 replace_in(translation, with_final_mark(translation["translation_text"], text, language))
+                replace_in(translation, with_french_spaces(translation["translation_text"], language))
                 if case is not None:
                     restore_capitals(case, translation)
 

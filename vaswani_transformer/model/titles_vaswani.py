@@ -5,11 +5,10 @@ from collections.abc import Collection, Iterable
 
 from transformers import PreTrainedTokenizerBase
 
-from .capitals_vaswani import overlaps
 from .checks_vaswani import FIRST_NAMES
 from .items_vaswani import KEPT_ITEM
 from .lemmas_vaswani import is_known_in_lower_case
-from .spans_vaswani import Replaced, Span
+from .spans_vaswani import Replaced, Span, overlaps
 
 
 WORD = re.compile(r"(?<![^\W\d_]['’])[^\W\d_]+(?:['’][^\W\d_]{1,2}\b)?|[^\W\d_]+")

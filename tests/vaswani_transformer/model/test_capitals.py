@@ -13,7 +13,6 @@ from vaswani_transformer.model.capitals_vaswani import (
     in_sentence_case,
     label_in_sentence_case,
     with_capital_start,
-    with_final_mark,
     without_stress,
 )
 
@@ -176,28 +175,6 @@ def test_a_translation_begins_with_a_capital_if_its_source_does(source, translat
 def test_other_languages_begin_as_the_model_says():
     for language in ("af", None):
         assert with_capital_start("'n hond blaf.", "A dog barks.", language).text == "'n hond blaf."
-
-
-@pytest.mark.parametrize(
-    "language, source, translation, wanted",
-    [
-        ("de", "the invoice (incl. VAT),", "Die Rechnung (inkl. MwSt).", "Die Rechnung (inkl. MwSt),"),
-        ("de", "a pint of milk", "Ein Liter Milch.", "Ein Liter Milch"),
-        ("de", "Really?", "Wirklich.", "Wirklich?"),
-        ("de", "It is over.", "Es ist vorbei", "Es ist vorbei."),
-        ("fr", "Two things:", "Deux choses.", "Deux choses\u00a0:"),
-        ("fr", "Two things:", "Deux choses :", "Deux choses :"),
-        ("en", "Um 17 Uhr", "At 5 p.m.", "At 5 p.m."),  # the mark of an abbreviation
-        ("en", "Komm!", "Come.", "Come."),  # German uses more exclamation marks
-        ("de", "He said “yes.”", "Er sagte ja, alles.", "Er sagte ja, alles."),
-        ("de", "Wait...", "Warte", "Warte"),
-        ("de", "", "Nichts.", "Nichts."),
-        ("ja", "It is over.", "終わった", "終わった"),
-        (None, "It is over.", "Ohi on", "Ohi on"),
-    ],
-)
-def test_a_translation_ends_in_the_mark_of_its_source(language, source, translation, wanted):
-    assert with_final_mark(translation, source, language).text == wanted
 
 
 PIECES = [
