@@ -69,8 +69,10 @@ def export(
     start = snippet(example, "ctranslate2", tokenizer=tokenizer)
     with exported_folder(out, model, start, "ctranslate2", tokenizer) as folder:
         converter.convert(str(folder), force=True)
-        difference = max(differences(model, converter, folder))
-        if not difference < accepted_difference(model):
+        *usual, difference = sorted(differences(model, converter, folder))
+        accepted = accepted_difference(model)
+        # At single tokens, a near-tie inside the model can multiply rounding errors; a fault changes most tokens.
+        if not (difference < accepted or (usual[-1] < accepted and difference < 10 * accepted)):
             raise ConversionError(
                 f"CTranslate2's log-probabilities differ from ours by up to {difference:.1e}; nothing was written."
             )

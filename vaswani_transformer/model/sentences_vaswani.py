@@ -103,7 +103,7 @@ def sentences(line: str, language: str | None = None) -> list[str]:
 
 
 def is_open(sentence: str, following: str, language: str | None) -> bool:
-    """Return whether this is only the start of a sentence, which goes on with `following`.
+    """Return whether this is only the start of a sentence, which `following` continues.
 
     It ends with an abbreviation, an initial or a German ordinal, or is blank; or what follows begins in lower case, as
     after direct speech ("Why?" she asked), if this does not.
