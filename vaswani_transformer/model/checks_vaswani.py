@@ -265,6 +265,8 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
         return []
     beginnings = {beginning(word) for word in words}
     missing = [name for name in names(source, language) if beginning(name) not in beginnings]
+    if language == "de":
+        missing += [name for name in german_surnames(source, translation) if beginning(name) not in beginnings]
     capitals = [word for word in words if word[0].isupper()]
     if language in TRANSLATED_NAMES:
         unknown = (name for name in unknown_words(source, language) if beginning(name) not in beginnings)
@@ -313,6 +315,16 @@ def is_person(text: str, language: str | None) -> bool:
     if language not in TRANSLATED_NAMES:
         return has_first_name
     return all(has_word(word, language) is False for word in (words[1:] if has_first_name else words))
+
+
+def german_surnames(source: str, translation: str) -> Iterator[str]:
+    """Yield words with capitals after a common first name, if another word with a capital is in their place.
+
+    In "dass Tom Hilfe braucht" a noun follows, whose translation begins in lower case.
+    """
+    for first, surname in re.findall(rf"\b({'|'.join(FIRST_NAMES)}) ({NAME})", outside_kept_items(source)):
+        if looks_like_name(surname) and re.search(rf"\b{first} [A-ZÀ-Ý][a-zß-ÿ]", translation):
+            yield surname
 
 
 def capitalised(words: str) -> Iterator[str]:

@@ -273,6 +273,8 @@ def test_units_must_remain(languages, source, translation, missing):
         ("en de", "Happy birthday, Lisa!", "Alles Gute zum Geburtstag, Lisas Mutter!", []),
         ("en fr", "Mr Schröder is in Zürich.", "M. Schroeder est à Zurich.", []),
         ("de en", "Ich weiß, dass Tom Hilfe braucht.", "I know that Tom needs help.", []),
+        ("de en", "Jürgen Schröder wohnt hier.", "Jürgen Sticks lives here.", ["Schröder"]),
+        ("de en", "Jürgen Schröder wohnt hier.", "Jürgen Schroeder lives here.", []),
         ("fr en", "La taille M Chemise.", "The size of the shirt.", []),
     ],
 )
