@@ -120,7 +120,11 @@ def copied_numbers(
             rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"
         )
         replacements += ((match.span(), forms[match[0]]) for match in copied.finditer(translation))
-    yield from sorted(replacements)
+    last = 0
+    for (begin, end), form in sorted(replacements):
+        if begin >= last:  # two rules may find the same place
+            yield (begin, end), form
+            last = end
 
 
 def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]]:

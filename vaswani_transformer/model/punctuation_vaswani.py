@@ -8,7 +8,7 @@ from .spans_vaswani import Replaced, overlaps
 
 
 FINAL_MARK = re.compile(r"(?<=[\w)\]%°€$£])(?:\s?([.,;:!?]))?$")  # one mark after a word, or none
-LONG_WORD = re.compile(r"(?:[^\W\d_]{4}|\))$")
+NO_ABBREVIATION = re.compile(r"(?:[^\W\d_]{4}|\))$")  # before a full stop: not "5 p.m.", "Inc."
 FRENCH_MARK = re.compile(r"(?:(?<=[^\W_]{2})|(?<=[)\]»%€$£°]))(?=[:;!?]+(?:\s|$))")  # not in "C: " and "12:30"
 
 
@@ -22,8 +22,8 @@ def with_final_mark(translation: str, source: str, language: str | None) -> Repl
     if language not in LANGUAGES or not wanted or not end:
         return Replaced(translation)
     mark, is_stop = wanted[1] or "", end[1] == "."
-    is_added = not mark and is_stop and LONG_WORD.search(translation, 0, end.start())  # not in "5 p.m."
-    is_lost = mark and not end[1]
+    is_added = not mark and is_stop and NO_ABBREVIATION.search(translation, 0, end.start())
+    is_lost = mark and not end[1] and (mark != "." or NO_ABBREVIATION.search(source, 0, wanted.start()))
     if not (is_added or is_lost or (mark in (",", ";", ":") and end[1] != mark)):
         return Replaced(translation)
     return Replaced(translation, [(end.span(), mark)])

@@ -172,6 +172,7 @@ def test_only_the_digits_need_to_be_copied():
         ("fr en", "1 250,50 €", "1,250,50 €", "1,250.50 €"),
         ("de en", "1.250.500 Leute", "1.250.500 people", "1,250,500 people"),
         ("de en", "im 2. Stock und der 1. FC", "in the 2. floor, the 1. FC", "in the 2nd floor, the 1. FC"),
+        ("de en", "der 2. Platz im 2. Stock", "the 2. place on the 2. floor", "the 2nd place on the 2nd floor"),
         ("fr en", "les 2e, 11e et 21e", "the 2th, 11st, 21th, 5th", "the 2nd, 11th, 21st, 5th"),
         ("fr en", "à 15 h 30 et 9 h", "at 15:30 p.m. and 9 a.m.", "at 3:30 p.m. and 9 a.m."),
         ("de en", "9–18 Uhr, 8:00-12:30", "9–18 a.m., 8:00-12:30", "9 a.m.–6 p.m., 8:00-12:30"),

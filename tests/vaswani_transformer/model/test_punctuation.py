@@ -16,6 +16,7 @@ from vaswani_transformer.model.punctuation_vaswani import with_final_mark, with_
         ("de", "It is over.", "Es ist vorbei", "Es ist vorbei."),
         ("fr", "Two things:", "Deux choses.", "Deux choses:"),
         ("fr", "Two things:", "Deux choses :", "Deux choses :"),
+        ("de", "Open until 5 p.m.", "Geöffnet bis 17 Uhr", "Geöffnet bis 17 Uhr"),
         ("en", "Um 17 Uhr", "At 5 p.m.", "At 5 p.m."),  # the mark of an abbreviation
         ("en", "Komm!", "Come.", "Come."),  # German uses more exclamation marks
         ("de", "He said “yes.”", "Er sagte ja, alles.", "Er sagte ja, alles."),
