@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from training import expressions
 from training.data import _state
 from training.expressions import PLACES, VALUES, carriers, fill, generate, numerals, place_names
+from training.expressions.abbreviations import ABBREVIATIONS, SHORT, titled
 from training.expressions.numerals import number_words, ordinal_digits, ordinal_words
 from training.expressions.place_names import Places, with_article
 from training.expressions.quantities import SIGNS, digits, goods, large_money, measure, money, percent
+from training.expressions.schedules import days, duration, hours
 from training.expressions.times import (
     MONTHS,
+    SHORT_MONTHS,
     decade,
     digital_time,
     noon_or_midnight,
@@ -172,6 +175,51 @@ def test_dates():
     assert {numeric("en", "", rng) for _ in range(50)} == {"2025-05-01"}  # 01/05 would be January 5 to others
     assert in_all(decade(90, False)) == ("1990s", "1990er Jahre", "années 1990")
     assert in_all(decade(80, True)) == ("eighties", "Achtzigerjahre", "années quatre-vingt")
+
+
+def test_days_and_hours():
+    assert in_all(days(0, 4)) == ("Monday to Friday", "Montag bis Freitag", "du lundi au vendredi")
+    assert in_all(days(5, 6), "from") == ("from Saturday to Sunday", "von Samstag bis Sonntag", "du samedi au dimanche")
+    assert in_all(hours(540, 1080)) == ("9 a.m. to 6 p.m.", "9 bis 18 Uhr", "9 h à 18 h")
+    half_past = in_all(hours(570, 1080), "from")
+    assert half_past == ("from 9:30 a.m. to 6 p.m.", "von 9:30 bis 18:00 Uhr", "de 9 h 30 à 18 h")
+    rng = random.Random(1)
+    sources = {language: {days(0, 4)(language, "", rng) for _ in range(300)} for language in LANGUAGES}
+    assert sources["en"] >= {"Mon-Fri", "Mon.-Fri.", "Monday-Friday"} and sources["de"] >= {"Mo-Fr", "Mo. bis Fr."}
+    assert sources["fr"] >= {"lun-ven", "Lun-Ven", "du lun. au ven.", "lundi à vendredi"}
+    sources = {language: {hours(540, 1080)(language, "", rng) for _ in range(600)} for language in LANGUAGES}
+    assert sources["en"] >= {"9am-6pm", "9am to 6pm", "9 AM - 6 PM"}
+    assert sources["de"] >= {"9-18 Uhr", "9:00–18:00 Uhr", "9 Uhr bis 18 Uhr"} and sources["fr"] >= {
+        "9h-18h",
+        "9h à 18h",
+    }
+
+
+def test_durations():
+    assert in_all(duration(0, 45)) == ("45 minutes", "45 Minuten", "45 minutes")
+    assert in_all(duration(1, 0)) == ("1 hour", "1 Stunde", "1 heure")
+    assert in_all(duration(2, 30)) == ("2.5 hours", "2,5 Stunden", "2 heures et demie")
+    assert in_all(duration(1, 20))[1:] == ("1 Stunde und 20 Minuten", "1 heure et 20 minutes")
+    rng = random.Random(1)
+    sources = {language: {duration(1, 30)(language, "", rng) for _ in range(300)} for language in LANGUAGES}
+    assert sources["en"] >= {"1.5 hrs", "an hour and a half"} and sources["de"] >= {"1,5 Std.", "anderthalb Stunden"}
+    assert sources["fr"] >= {"1h30", "1,5 heure", "une heure et demie"}
+
+
+def test_titles():
+    assert in_all(titled("Day", True)) == ("Mr. Day", "Herr Day", "M. Day")
+    assert in_all(titled("Day", True), "acc")[1] == "Herrn Day" and in_all(titled("Day", False), "acc")[1] == "Frau Day"
+    assert in_all(titled("Day", True), "dear") == ("Dear Mr. Day", "Sehr geehrter Herr Day", "Cher Monsieur Day")
+    assert in_all(titled("Day", False), "dear") == ("Dear Mrs. Day", "Sehr geehrte Frau Day", "Chère Madame Day")
+
+
+def test_only_sources_have_abbreviations():
+    short, rng = ABBREVIATIONS["short"](random.Random(1)), random.Random(1)
+    assert in_all(short, "about") == ("about", "etwa", "environ")
+    assert {short("de", "about", rng) for _ in range(99)} == {*SHORT["about"]["de"]}
+    used = {form for kinds in carriers().values() for carrier in itertools.chain(*kinds)
+            for form in re.findall(r"\{short\d?:(\w+)\}", carrier["en"])}  # fmt: skip
+    assert used == {*SHORT} and all({*texts} == {*LANGUAGES} for texts in SHORT.values())
 
 
 def test_amounts():
@@ -348,8 +396,9 @@ def test_dates_are_the_same(date, direction, rng, numeric, weekday):
         if iso := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text):
             return tuple(map(int, iso.groups()))
         numbers = list(map(int, re.findall(r"\d+", text)))
-        months = MONTHS[language]
-        if named := [i for i, month in enumerate(months, start=1) if re.search(rf"\b{month}\b", text)]:
+        months = zip(MONTHS[language], SHORT_MONTHS[language], strict=True)
+        names = (rf"\b({month}|{short.rstrip('.')})\b" for month, short in months)
+        if named := [i for i, name in enumerate(names, start=1) if re.search(name, text)]:
             return numbers[-1], named[0], numbers[0]
         day, month, year = numbers
         return (year, day, month) if language == "en" and month > 12 else (year, month, day)

@@ -19,9 +19,11 @@ from functools import cache
 from pathlib import Path
 
 from ..variations import Pair
+from .abbreviations import ABBREVIATIONS
 from .numerals import NUMERALS
 from .place_names import Places
 from .quantities import QUANTITIES
+from .schedules import SCHEDULES
 from .times import TIMES
 from .values import LANGUAGES, Value, contract
 
@@ -31,14 +33,17 @@ CARRIERS = Path(__file__).with_name("carriers.tsv")
 ALONE = 0.25  # share of expressions without a sentence around them
 # Percentage of each group of carriers.tsv.
 EXPRESSIONS = {
-    "time": 20,
-    "date": 18,
-    "amount": 16,
-    "measure": 13,
-    "ordinal": 8,
-    "words": 10,
-    "number": 7,
-    "combined": 8,
+    "time": 15,
+    "schedule": 10,
+    "duration": 7,
+    "date": 14,
+    "amount": 12,
+    "measure": 10,
+    "ordinal": 6,
+    "words": 7,
+    "number": 5,
+    "short": 8,
+    "combined": 6,
 }
 PLACES = {"city": 60, "country": 28, "nature": 12}
 
@@ -89,7 +94,7 @@ def language_problem(source_language: str, target_language: str) -> str | None:
 SLOT = re.compile(r"\{([a-z]+)(\d?)(?::(\w+))?\}")
 
 
-VALUES = NUMERALS | TIMES | QUANTITIES
+VALUES = NUMERALS | TIMES | QUANTITIES | SCHEDULES | ABBREVIATIONS
 
 
 @cache
@@ -117,7 +122,7 @@ def fill(rng: random.Random, carrier: dict[str, str], source: str, target: str, 
             values[name + number] = first.later(rng)
             continue
         value = draw(rng)
-        while first and _same(first, value):  # avoids "from Paris to Paris"
+        while number and first and _same(first, value):  # avoids "from Paris to Paris"
             value = draw(rng)
         values.setdefault(name + number, value)
     return _write(carrier, source, values, rng), _write(carrier, target, values, None)
@@ -131,7 +136,7 @@ def _write(carrier: dict[str, str], language: str, values: dict[str, Value], rng
     template = carrier[language]
     text = SLOT.sub(lambda slot: values[slot[1] + slot[2]](language, slot[3] or "", rng), template)
     text = contract(text) if language == "fr" else text
-    text = text.replace(".m..", ".m.")  # the period of "p.m." also ends the sentence
+    text = text.replace("..", ".")  # the period of "p.m." also ends the sentence
     if template[-1] in ".!?":
         text = text[0].upper() + text[1:]
     if language == "fr" and rng and rng.random() < 0.15:

@@ -145,6 +145,10 @@ UNIT_WORDS = {  # unit: (singular, plural)
     "cup": {"en": ("cup", "cups"), "de": ("Tasse", "Tassen"), "fr": ("tasse", "tasses")},
     "kilo": {"en": ("kilo", "kilos"), "de": ("Kilo", "Kilo"), "fr": ("kilo", "kilos")},
 }
+SHORT_SPOONS = {  # in sources
+    "spoon": {"en": ("tbsp", "tbsp.", "tbsps"), "de": ("EL", "Essl."), "fr": ("c. à s.", "c. à soupe", "CàS")},
+    "teaspoon": {"en": ("tsp", "tsp.", "tsps"), "de": ("TL", "Teel."), "fr": ("c. à c.", "c. à café", "CàC")},
+}
 FRENCH_UNITS = {"kB": "ko", "MB": "Mo", "GB": "Go", "TB": "To"}
 
 
@@ -158,6 +162,8 @@ def measure(number: str, unit: str, in_words: bool = False) -> Value:
             word = UNIT_WORDS[unit][language][_plural(number, language)]
             if language == "en" and re.search("(lit|met)er", word):
                 word = ways(rng, word, re.sub("(lit|met)er", r"\1re", word))
+            if short := SHORT_SPOONS.get(unit):
+                word = ways(rng, word, *short[language])
             return f"{text} {word}"
         sign = FRENCH_UNITS.get(unit, unit) if language == "fr" else unit
         return ways(rng, f"{text} {sign}", f"{text}{sign}")

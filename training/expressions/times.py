@@ -127,6 +127,18 @@ WEEKDAYS = {
     "de": "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split(),
     "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche".split(),
 }
+# How sources abbreviate them; the months have their full stops, which some writers leave out.
+SHORT_WEEKDAYS = {
+    "en": "Mon Tue Wed Thu Fri Sat Sun".split(),
+    "de": "Mo Di Mi Do Fr Sa So".split(),
+    "fr": "lun mar mer jeu ven sam dim".split(),
+}
+SHORT_MONTHS = {
+    "en": "Jan. Feb. Mar. Apr. May Jun. Jul. Aug. Sept. Oct. Nov. Dec.".split(),
+    "de": "Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.".split(),
+    "fr": "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.".split(),
+}
+ABBREVIATED = 0.15  # share of the weekdays and months in sources
 ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX XXI".split()
 
 
@@ -148,6 +160,11 @@ def written_date(date: datetime.date, year: bool = False, weekday: str = "", num
     def write(language, form, rng):
         day, month = date.day, MONTHS[language][date.month - 1]
         name = WEEKDAYS[language][date.weekday()]
+        if rng and rng.random() < ABBREVIATED:
+            month = SHORT_MONTHS[language][date.month - 1]
+            month = month.rstrip(rng.choice(["", "."])) if year else month.rstrip(".")
+        if rng and weekday == "alone" and rng.random() < ABBREVIATED:
+            name = SHORT_WEEKDAYS[language][date.weekday()] + rng.choice(["", "."])
         if language == "en":
             if numeric and rng:
                 ambiguous = day <= 12
@@ -192,7 +209,7 @@ def weekday(number: int) -> Value:
     def write(language, form, rng):
         name = WEEKDAYS[language][number]
         if form != "every":
-            return name
+            return SHORT_WEEKDAYS[language][number] + "." if rng and rng.random() < ABBREVIATED else name
         return {"en": f"{name}s", "de": f"{name.lower()}s", "fr": f"le {name}"}[language]
 
     return write
