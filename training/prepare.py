@@ -89,9 +89,9 @@ def check_recipe(recipe: Recipe, output: Path):
 
 
 def choose_precision(recipe: Recipe, output: Path, accelerator: Accelerator) -> Recipe:
-    """Replace the precision "auto", and tell the user if bfloat16 is slow on this CPU.
+    """Replace the precision "auto", and warn if bfloat16 is slow on this CPU.
 
-    A new run takes bfloat16 if the device is fast in it, otherwise float32. A run that resumes keeps its own.
+    With "auto", a new run uses bfloat16 if it is fast on the device, otherwise float32; a resumed run keeps its precision.
     """
     chosen, device, slowdown = recipe.optimisation.precision, accelerator.device.type, 0.0
     if chosen == "auto" and is_started(output):

@@ -248,7 +248,7 @@ class Optimisation(Part):
     adam_epsilon: Positive = 1e-9
     max_grad_norm: Positive | None = None
     r_drop: Share = 0.0  # alpha of R-Drop, for small data: compute each batch twice and penalise differences
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"  # auto: bfloat16 where the device is fast in it
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"  # auto: bfloat16 if it is fast on the device
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2", "flash_attention_3"] = "auto"
     compile: bool = False
     gradient_checkpointing: bool = False

@@ -139,7 +139,7 @@ def translate(
 def differences(model: VaswaniForConditionalGeneration, converter: VaswaniConverter, folder: Path) -> list[float]:
     """Returns |log P of CTranslate2 - log P of ours| for the tokens of given targets and for greedy translations.
 
-    Greedy translations are compared by their scores, because of two tokens with equal scores either is right.
+    Greedy translations are compared by their scores, because either of two tokens with equal scores is right.
     """
     config = model.config
     longest = min(converter.positions, config.max_position_embeddings or converter.positions) - 2

@@ -100,7 +100,7 @@ def test_a_memory_is_learned_from(tmp_path, capsys):
     assert (about["name"], about["source_language"], about["target_language"]) == ("mine", "en", "de")
     assert about["trained_on"][-1] == about["domain"] == "memory.tmx" and "scores" not in about
     out = capsys.readouterr().out
-    assert "90 pairs to train" in out and "10 held out" in out and "  memory  zwei " in out
+    assert "parameters on 90 pairs; 10 pairs held out" in out and "  memory  zwei " in out
     shown = CliRunner().invoke(app, ["translate", "--to", "de", "--checkpoint", str(output), "two red dogs"])
     assert shown.exit_code == 0, shown.output
 

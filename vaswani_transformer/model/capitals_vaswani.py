@@ -157,8 +157,8 @@ def with_accents(text: str, tokenizer: PreTrainedTokenizerBase) -> str:
 def without_stress(text: str, language: str | None, fixed: Iterable[Span] = ()) -> Replaced | None:
     """Return a sentence with its stressed words, as in "DO NOT reply", in lower case, or None if it has none.
 
-    The model copies or loses such words, and with "NOT" the meaning. Only common words are changed that have no other
-    word in capitals beside them, as keywords of a program may: "NOT NULL".
+    The model copies or loses such words; losing "NOT" reverses the meaning. Only common words are changed, and not
+    beside another word in capitals, because both may be keywords of a program: "NOT NULL".
     """
     stressed = STRESSED_WORDS.get(language or "", frozenset())
     spans = [*fixed, *(match.span() for match in KEPT_ITEM.finditer(text))]

@@ -68,11 +68,11 @@ FIRST_NAMES = (
     " Yannick Yusuf"
 ).split()
 PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
-NAME_LETTERS = 3  # at the beginning of a name and of its translation must be the same
+NAME_LETTERS = 3  # at the beginning of a name; its translation must begin with the same ones
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
 AFTER_SAINT = re.compile(r"\bSainte?-([^\W\d_]+)")  # Saint-Étienne, but not Saint-Esprit
-# Languages in which a capital inside a sentence marks a name; names to translate that the dictionary does not have.
+# Languages in which a capital inside a sentence marks a name; names that are translated but not in the dictionary.
 TRANSLATED_NAMES = {
     "en": "",
     "fr": "Allemagne Angleterre Cisjordanie Internet Londres Mlle Moscou Otan Pays Pologne Russie Varsovie",
@@ -154,8 +154,8 @@ def differing_numbers(
 ) -> tuple[list[Number], list[Number]]:
     """Return the numbers that are missing in the translation, and those in digits that only the translation has.
 
-    In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only
-    the translation has, count only if one is missing and the translation has another one instead, or as an amount.
+    In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only the
+    translation has, count only if one number is missing and another is new. A new amount of money always counts.
     """
     missing, extra = compare_numbers(*numbers_of(source, translation, languages))
     missing = [number for number in missing if number.is_required and not is_copied(number, translation)]

@@ -1,4 +1,4 @@
-"""Items of a text that are copied, not translated: they mean the same in every language, or something to a program."""
+"""Items of a text that are copied, not translated: they mean the same in every language, or have a meaning for a program."""
 
 import re
 
@@ -36,7 +36,7 @@ FRENCH_STREET = (
     rf"(?:[ ](?:de|des|du|la|le|les))*(?:[ ](?:[dlDL]['’])?{WORD}(?:-{WORD})*){{1,3}}(?:,[ ]\d{{5}}[ ]{WORD})?"
 )
 
-# Each pattern takes time in proportion to the text: what a group repeats is separated by marks that it cannot contain.
+# Each pattern runs in linear time: repeated groups are separated by characters that they cannot contain.
 PATTERNS = (
     rf"(?:\b[A-Za-z][A-Za-z\d+.-]{{0,30}}://|\bmailto:|www\.|WWW\.){ADDRESS}",  # URLs, www.example.org
     r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",  # e-mail addresses

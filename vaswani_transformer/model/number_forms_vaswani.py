@@ -46,7 +46,7 @@ LATE_HOUR = re.compile(
 
 
 def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
-    """Return how a language writes a number: digits in digits, words in both ways; nothing if it may mean several."""
+    """Return the forms in which a language writes a number; none if it is ambiguous."""
     months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
     if months:
         return (language.name_of_month(months[0]),) if language.months else ()
@@ -86,15 +86,15 @@ def format_time(moment: int, language: Language) -> str:
 def copied_numbers(
     source: str, translation: str, languages: tuple[str | None, str | None]
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of numbers and times that the translation copied from the source, and how its language has them.
+    """Yield the spans of numbers and times that the translation copied from the source, and how its language writes them.
 
     "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr"; "2. floor" becomes
     "2nd floor" in English. Versions, sections and dates keep their dots, also if the translation has commas instead.
 
     Args:
-        source: What the model got.
-        translation: What it returned.
-        languages: The codes of both texts' languages; others than English, German and French have no numbers to change.
+        source: The model's input.
+        translation: The model's output.
+        languages: The codes of both texts' languages. Only English, German and French numbers are changed.
     """
     if languages[0] == languages[1] or not {*languages} <= {*LANGUAGES}:
         return
@@ -140,7 +140,7 @@ def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]
 
 
 def english_hours(match: re.Match) -> str:
-    """Return a time after noon, or a range that ends in one, on a clock of 12 hours."""
+    """Return an afternoon time, or a range that ends with one, on a 12-hour clock."""
     hour, minutes, dash, last_hour, last_minutes = match.groups(default="")
     last = f"{int(last_hour) - 12}{last_minutes} p.m."
     if not hour:
@@ -186,7 +186,7 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[
 def digits_for_words(
     numbers: Iterable[Number], text: str, source_language: Language, language: Language
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of times and of numbers and a half in a text, and how another language writes them in digits.
+    """Yield the spans of times and of numbers such as "two and a half" in a text, and how another language writes them in digits.
 
     A model that does not know the words copies the digits: "9:30 Uhr" for half past nine.
     """

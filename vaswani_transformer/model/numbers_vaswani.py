@@ -93,7 +93,7 @@ class Language:
     joint: The pattern between the words of a number.
     halves: The pattern of a number and a half, "#" is any number, "@" a thousand, a million and so on,
         and the groups "noun" and "one" are what is counted.
-    hints: Beginnings of other words that may translate a number, such as ordinals, after it.
+    hints: "NUMBER=beginning|beginning": beginnings of other words that may translate it, such as ordinals.
     ambiguous: Words that are certainly numbers only together with others.
     months: The names of the months and their abbreviations.
     """
@@ -112,7 +112,7 @@ class Language:
 
     @cached_property
     def words(self) -> dict[str, int]:
-        """The numbers of words that mean one."""
+        """The values of the words that always mean a number."""
         places = (*range(20), *range(20, 100, 10), 100, *(1000**n for n in range(1, 5)))
         forms = (*self.small.split(), *self.tens.split(), *self.scales.split())
         return {word.replace("_", " "): n for n, words in zip(places, forms) for word in words.split("|")}  # noqa: B905
@@ -185,7 +185,7 @@ class Language:
         return values[0] if len(values) == 1 else None
 
     def split_words(self, words: str) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield begin, end and value of each number in a row of number words, and whether all of them mean only it."""
+        """Yield begin, end and value of each number in a row of number words, and whether all its words are number words."""
         begin = end = last_scale = total = group = 0
         is_certain = True
         matches = list(re.finditer(self.word, words, re.IGNORECASE))
@@ -442,7 +442,7 @@ def read_halves(text: str, language: Language) -> Iterator[Number]:
 def read_roman(text: str, language: Language) -> Iterator[Number]:
     """Yield Roman numerals: ordinals ("XIXe") and those of at least two digits ("Louis XIV").
 
-    The latter are required, and centuries.
+    Centuries, and numerals that are not ordinals, are required.
     """
     for match in ROMAN.finditer(text):
         digits = [ROMAN_DIGITS[letter] for letter in match[1]]

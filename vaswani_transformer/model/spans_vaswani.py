@@ -56,7 +56,7 @@ class Replaced:
 
 
 def replace_in(translation: dict[str, Any], replaced: Replaced):
-    """Give a record of the pipeline another text; its spans in the text follow, and those of removed words go."""
+    """Replace the text of a pipeline record; update its spans, and drop those of removed words."""
 
     def moved(span: Span) -> Span:
         return replaced.in_text(span)

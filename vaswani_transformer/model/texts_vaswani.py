@@ -302,7 +302,7 @@ class LongTexts:
         return Sentence(text, Replaced(text, ((use.span, use.forms[0]) for use in uses)), required, uses=tuple(uses))
 
     def lower_capitals(self, layout: Layout) -> list[Replaced | None]:
-        """Return sentences in capitals, in Title Case, with a label or stress in sentence case, and others as None."""
+        """Return each sentence with capitals, Title Case, a label or stress in sentence case; None for any other."""
         language = self.settings.source_language
         sentences = [part.text for part in layout.parts if part.is_sentence]
         names = names_in(sentences) if any(is_title(text, language) for text in sentences) else set()
@@ -350,7 +350,7 @@ class LongTexts:
         for i, log_prob in zip(indices, self.log_probs_outside(pairs, spans), strict=True):
             if log_prob < MIN_LOG_PROB_AROUND_TERMS:
                 terms = ", ".join(dict.fromkeys(use.forms[0] for use in sentences[i].uses))
-                warnings[i].append(f"the glossary's {terms} fits badly here: check this sentence")
+                warnings[i].append(f"check this sentence: the words around the glossary's {terms} are unlikely")
         return warnings
 
     # Retries ---------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class LongTexts:
         return self.translate_layouts([split_at_items(sentence.text) for sentence in sentences], generate_kwargs)
 
     def translate_layouts(self, layouts: list[list[Part]], generate_kwargs: dict[str, Any]) -> list[list[Translation]]:
-        """Return the translation of each layout, or none of a single part, which the model has translated before."""
+        """Return the translations of each layout; none for a single part, which is already translated."""
         layouts = [layout if len(layout) > 1 else [] for layout in layouts]
         results = self.search(self.sentences_of(layouts), **generate_kwargs)
         by_text = zip(layouts, by_layout(layouts, results), strict=True)
@@ -415,7 +415,7 @@ class LongTexts:
 
 
 def remove_broken(source: str, translation: Translation) -> bool:
-    """Remove broken characters (U+FFFD), which come from bytes of a part of a character; return True if there are any.
+    """Remove broken characters (U+FFFD), which come from incomplete byte sequences; return True if there are any.
 
     A source with such a character keeps it.
     """

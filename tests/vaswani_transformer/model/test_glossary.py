@@ -119,7 +119,7 @@ def test_a_term_that_a_model_without_the_search_loses_is_a_warning(translate, mo
 def test_unlikely_words_around_a_term_are_a_warning(translate, monkeypatch):
     monkeypatch.setattr(texts_vaswani, "MIN_LOG_PROB_AROUND_TERMS", 0.0)
     [record] = translate("Two dogs run.", glossary={"dogs": "Katze"})
-    assert record["warnings"] == ["the glossary's Katze fits badly here: check this sentence"]
+    assert record["warnings"] == ["check this sentence: the words around the glossary's Katze are unlikely"]
     assert "warnings" not in translate("Two dogs run.", glossary={"cat": "Katze"})[0]
     monkeypatch.setattr(texts_vaswani, "MIN_LOG_PROB_AROUND_TERMS", -math.inf)
     assert "warnings" not in translate("Two dogs run.", glossary={"dogs": "Katze"})[0]
