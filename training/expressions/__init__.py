@@ -1,4 +1,4 @@
-"""Generated pairs with times, dates, money, measures, ordinals, numbers and places, which are rare in corpora.
+"""Generated pairs with times, dates, hours, money, measures, numbers, abbreviations and places, rare in corpora.
 
 `carriers.tsv` has sentences in English, German and French; `places.tsv` has countries, rivers and mountains with their
 articles. A value is drawn for each slot of a sentence and written in both languages: half past nine, halb zehn, neuf
