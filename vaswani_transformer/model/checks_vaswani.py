@@ -7,7 +7,7 @@ repositories on the Hub, and they report failed checks, not the numbers and item
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -67,6 +67,12 @@ FIRST_NAMES = (
     " Sylvie Théo Thierry Thomas Tim Timothy Tobias Tom Tony Ursula Uwe Valérie Véronique Walter William Wolfgang"
     " Yannick Yusuf"
 ).split()
+# Their forms in other languages; "Christian" may also be an adjective.
+OTHER_FIRST_NAMES = {
+    *FIRST_NAMES,
+    *"Alexandre Christophe Emilie Johannes José Matthäus Nikolaus Sofia Sophy Stéphane".split(),
+    *"christlich christliche christlichen christlicher christliches chrétien chrétienne".split(),
+}
 PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
 NAME_LETTERS = 3  # at the beginning of a name; its translation must begin with the same ones
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
@@ -154,8 +160,8 @@ def differing_numbers(
 ) -> tuple[list[Number], list[Number]]:
     """Return the numbers that are missing in the translation, and those in digits that only the translation has.
 
-    In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only the
-    translation has, count only if one number is missing and another is new. A new amount of money always counts.
+    In languages whose number words are unknown, numbers up to 12 may be words. Such numbers, and small ones that only
+    the translation has, count only if one number is missing and another is new. A new amount of money always counts.
     """
     missing, extra = compare_numbers(*numbers_of(source, translation, languages))
     missing = [number for number in missing if number.is_required and not is_copied(number, translation)]
@@ -264,7 +270,11 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
     if 2 * sum(ord(letter) > LAST_LATIN for letter in letters) > len(letters):
         return []
     beginnings = {beginning(word) for word in words}
-    missing = [name for name in names(source, language) if beginning(name) not in beginnings]
+    missing = [
+        name
+        for name in names(source, language)
+        if beginning(name) not in beginnings or (name in FIRST_NAMES and not has_first_name(name, words))
+    ]
     if language == "de":
         missing += [name for name in german_surnames(source, translation) if beginning(name) not in beginnings]
     capitals = [word for word in words if word[0].isupper()]
@@ -272,6 +282,16 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
         unknown = (name for name in unknown_words(source, language) if beginning(name) not in beginnings)
         missing += [name for name in unknown if not any(is_similar(name, word) for word in capitals)]
     return list(dict.fromkeys(missing))
+
+
+def has_first_name(name: str, words: Sequence[str]) -> bool:
+    """Return whether words include a common first name, with or without accents, or another one that begins like it.
+
+    A model may write only its beginning: "Philiporris" for Philip.
+    """
+    forms = {folded(name) + ending for ending in ("", "s", "es")}
+    similar = (word for word in words if beginning(word) == beginning(name))
+    return any(folded(word) in forms or {word, word.removesuffix("s")} & OTHER_FIRST_NAMES for word in similar)
 
 
 def unknown_words(text: str, language: str) -> Iterator[str]:
@@ -338,8 +358,13 @@ def looks_like_name(word: str) -> bool:
 
 def beginning(word: str) -> str:
     """Return the first letters of a word in lower case and without accents: "mun" of "München", "kar" of "Carlos"."""
+    return folded(word)[:NAME_LETTERS]
+
+
+def folded(word: str) -> str:
+    """Return the letters of a word in lower case and without accents, with one spelling for c and k, ph and f."""
     letters = filter(str.isalpha, unicodedata.normalize("NFKD", word.casefold()))
-    return "".join(letters).replace("c", "k").replace("ph", "f")[:NAME_LETTERS]
+    return "".join(letters).replace("c", "k").replace("ph", "f")
 
 
 def count_repetitions(text: str) -> int:

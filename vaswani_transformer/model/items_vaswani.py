@@ -1,4 +1,4 @@
-"""Items of a text that are copied, not translated: they mean the same in every language, or have a meaning for a program."""
+"""Items of a text that are copied, not translated: they mean the same everywhere, or something to a program."""
 
 import re
 
@@ -78,13 +78,17 @@ PATTERNS = (
     r"[\dA-Fa-f]{1,4}(?:::?[\dA-Fa-f]{1,4}){1,7}(?:/\d+)?(?!\w|:\w)|"
     r"\b(?:[\dA-Fa-f]{2}-){5}[\dA-Fa-f]{2}\b",  # 2001:db8::1, fe80::/10, 00:1A:2B:3C:4D:5E, 00-1A-2B-3C-4D-5E
     r"\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{8,64}\b",  # 1Z999AA10123456784
+    r"(?<=BIC[ ])[A-Z\d]{8,11}\b | (?<=BIC:[ ])[A-Z\d]{8,11}\b | (?<=SWIFT:[ ])[A-Z\d]{8,11}\b",
+    r"(?<![\w./-])(?=[\w/-]*[A-Z])[A-Z\d]+(?:/[A-Z\d-]*\d[A-Z\d-]*)+\b(?!\.?[/\w])",  # SA/0042/77-B
+    r"(?:(?<=\d[ ])|(?<=m[ ])|(?<=m\.[ ]))(?:GMT|UTC|BST|CET|CEST|EST|EDT|PST|PDT)\b",  # after a time
+    r"[★☆]{2,}",  # a rating
     GERMAN_STREET,  # Lindenweg 14, 53111 Bonn
     ENGLISH_STREET,  # 14 Elm Road, Bristol BS6 5AB
     FRENCH_STREET,  # 21 bis, rue de la République, 69002 Lyon
     r"\b(?=[A-Fa-f]{0,63}\d)(?=\d{0,63}[A-Fa-f])(?:[a-f\d]{7,64}|[A-F\d]{7,64})\b",  # hashes
     r"\bv\d+(?:\.\d+)+\b",  # v2.1
     r"[\U0001F1E6-\U0001F1FF]{2} | [\d\#*]\uFE0F?\u20E3",  # flags, keycaps
-    rf"(?:{EMOJI}|[^\w\s]\uFE0F)(?:[{MODIFIERS}]|\u200D{EMOJI})*",  # emoji, also several as one
+    rf"(?P<emoji>(?:{EMOJI}|[^\w\s]\uFE0F)(?:[{MODIFIERS}]|\u200D{EMOJI})*)(?P=emoji)*",  # emoji, also the same again
 )
 KEPT_ITEM = re.compile("|".join(PATTERNS), re.VERBOSE)
 

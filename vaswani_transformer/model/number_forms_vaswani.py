@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from .items_vaswani import outside_kept_items
 from .numbers_vaswani import (
+    HALF_DAY,
     LANGUAGES,
     NEUTRAL,
     ROMAN,
@@ -29,8 +30,12 @@ UNIT_AFTER = re.compile(
 )
 GROUPS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 DOTTED = re.compile(r"(?<![\w.,/-])\d+(?:\.\d+){2,}(?!\w)")  # 14.03.2025, 2.13.0; GROUPS are numbers
-MILLIONS = {"en": "million", "de": "Millionen", "fr": "millions"}
+SCALES = {
+    10**9: {"en": ("billion", "bn"), "de": ("Milliarden", "Milliarde", "Mrd"), "fr": ("milliards", "milliard", "Md")},
+    10**6: {"en": ("million",), "de": ("Millionen", "Million", "Mio"), "fr": ("millions", "million")},
+}
 THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
+MAX_IN_WORDS = 12  # models know the words of smaller numbers
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
 FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
 # "im 2. Stock", but not "Ich bin 12. Du bist 13."
@@ -41,7 +46,13 @@ GERMAN_ORDINAL = re.compile(
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 # "15:30 p.m." and "9-18 a.m.", by mistake.
 LATE_HOUR = re.compile(
-    r"\b(?:(\d\d?)((?::[0-5]\d)?)(\s?[-–]\s?))?(1[3-9]|2[0-3])((?::[0-5]\d)?)[ \u00a0]?[AaPp]\.? ?[Mm]\b\.?"
+    r"(?<![\w:.,])(?:(\d\d?)((?::[0-5]\d)?)(\s?[-–]\s?| to ))?(1[3-9]|2[0-3])((?::[0-5]\d)?)"
+    r"[ \u00a0]?[AaPp]\.? ?[Mm]\b\.?"
+)
+# The 14 of "14 to 6 p.m.", by mistake.
+LATE_BEGINNING = re.compile(
+    r"(?<![\w:.,])(1[3-9]|2[0-3])"
+    r"(?=(?::[0-5]\d)?(?:\s?[-–]\s?| to )(?:\d|1[0-2])(?::[0-5]\d)?[ \u00a0]?[Pp]\.? ?[Mm]\b)"
 )
 
 
@@ -50,22 +61,34 @@ def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
     months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
     if months:
         return (language.name_of_month(months[0]),) if language.months else ()
-    times = [value[1] for value in number.values if isinstance(value, tuple)]
-    if times:
-        return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
     values = [value for value in number.values if isinstance(value, Decimal)]
-    if half := [value for value in values if value % 1 and not number.text[0].isdigit()]:
-        values = half  # two and a half years are also 30 months
+    half = [value for value in values if value % 1 and not number.text[0].isdigit()]
+    times = [value[1] for value in number.values if isinstance(value, tuple)]
+    if number.is_duration:
+        return (number.text,)
+    if times and not half:
+        return (format_time(times[0], language),) if len(times) == 1 and language is not NEUTRAL else ()
+    if half:
+        values = half  # two and a half hours are also 2:30, two and a half years 30 months
     elif len(number.values) != 1 or not values or language is NEUTRAL or ROMAN.fullmatch(number.text):
         return (number.text,)
     value = int(values[0]) if values[0] == int(values[0]) else values[0]
+    if number.text[-1].isalpha() and (scaled := forms_with_scale(value, language)):
+        return scaled
     whole, _, fraction = f"{value:,f}".partition(".") if isinstance(value, Decimal) else (f"{value:,}", "", "")
     decimals = language.decimal + fraction if fraction else ""
     words = [] if number.text[0].isdigit() else [word for word, n in language.words.items() if n == value]
-    if number.text[-1].isalpha() and value >= 10**6 and value % 10**5 == 0:
-        words.append(f"{value / 10**6:g} {MILLIONS[code_of(language)]}".replace(".", language.decimal))
     in_digits = (whole.replace(",", mark) + decimals for mark in (language.thousands, " ", ""))
     return tuple(dict.fromkeys((*words[:1], *in_digits)))
+
+
+def forms_with_scale(value: Decimal | int, language: Language) -> tuple[str, ...]:
+    """Return a large number in digits with a word: "1.2 billion"; nothing if it has more than three decimals then."""
+    for scale, names in SCALES.items():
+        if value >= scale and value % (scale // 1000) == 0:
+            digits = f"{value / scale:g}".replace(".", language.decimal)
+            return tuple(f"{digits} {name}" for name in names[code_of(language)])
+    return ()
 
 
 def code_of(language: Language) -> str:
@@ -86,7 +109,7 @@ def format_time(moment: int, language: Language) -> str:
 def copied_numbers(
     source: str, translation: str, languages: tuple[str | None, str | None]
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of numbers and times that the translation copied from the source, and how its language writes them.
+    """Yield the spans of numbers and times that the translation copied from the source, and their form in its language.
 
     "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr"; "2. floor" becomes
     "2nd floor" in English. Versions, sections and dates keep their dots, also if the translation has commas instead.
@@ -103,9 +126,13 @@ def copied_numbers(
     dotted = [match[0] for match in DOTTED.finditer(text) if not GROUPS.fullmatch(match[0])]
     dotted += [date.text for date in read_dates(text, source_language)]  # "24.12."
     forms = {digits.replace(".", ","): digits for digits in dotted}
-    for number in read_numbers(text, source_language):
+    numbers = read_numbers(text, source_language)
+    for before, number in zip((None, *numbers), numbers, strict=False):
         if time := time_form(number, target_language):
-            forms[number.text] = time
+            if hours := range_of_hours(before, number, text, target_language):
+                forms.update([hours])  # "4 - 6 pm" as a whole: both hours change, or neither
+            else:
+                forms[number.text] = time
         elif amount := amount_form(number, text, languages):
             digits, form = amount
             forms.update({old: form for old in (digits, *(re.sub(r"\D", mark, digits) for mark in ".,"))})
@@ -113,18 +140,37 @@ def copied_numbers(
     if languages[1] == "en":
         replacements = [*english_ordinals(source, translation)]
         replacements += ((match.span(), english_hours(match)) for match in LATE_HOUR.finditer(translation))
+        late = LATE_BEGINNING.finditer(translation)
+        replacements += ((match.span(), str(int(match[1]) - 12)) for match in late)
     else:
         replacements = [*copied_ordinals(translation, languages[1])]
     if forms:
         copied = re.compile(
             rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"
         )
-        replacements += ((match.span(), forms[match[0]]) for match in copied.finditer(translation))
+        for match in copied.finditer(translation):
+            is_before_stop = translation.startswith(".", match.end())  # that of "p.m." also ends the sentence
+            replacements.append((match.span(), forms[match[0]].rstrip("." if is_before_stop else "")))
     last = 0
     for (begin, end), form in sorted(replacements):
         if begin >= last:  # two rules may find the same place
             yield (begin, end), form
             last = end
+
+
+def range_of_hours(before: Number | None, number: Number, text: str, language: Language) -> tuple[str, str] | None:
+    """Return a range such as "4 - 6 pm", and how a language other than English writes it; None for anything else."""
+    if before is None or text[before.end : number.start].strip() not in ("-", "–", "to", "till", "until"):
+        return None
+    match = re.fullmatch(r"(\d\d?)(?::(\d\d))?", before.text)
+    if not match or int(match[1]) > 12:
+        return None
+    [last] = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time"]
+    first = 60 * (int(match[1]) % 12) + int(match[2] or 0)
+    first += HALF_DAY * (first + HALF_DAY < last)
+    begin, end = (format_time(moment, language) for moment in (first, last))
+    joint = " bis " if language is LANGUAGES["de"] else " à "
+    return text[before.start : number.end], begin.removesuffix(" Uhr") + joint + end
 
 
 def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]]:
@@ -186,9 +232,10 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[
 def digits_for_words(
     numbers: Iterable[Number], text: str, source_language: Language, language: Language
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of times and of numbers such as "two and a half" in a text, and how another language writes them in digits.
+    """Yield the spans of times, numbers in words and abbreviated months in a text, and what a model knows better.
 
-    A model that does not know the words copies the digits: "9:30 Uhr" for half past nine.
+    A model that does not know the words copies the digits: "9:30 Uhr" for half past nine. It knows the names of months
+    better than their abbreviations.
     """
     if language is NEUTRAL:
         return
@@ -197,16 +244,25 @@ def digits_for_words(
         match = re.search(rf"(?<!\w){re.escape(number.text)}(?!\w)", text)
         if not match:
             continue
-        if half := source_language.and_a_half.fullmatch(number.text):
+        months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
+        values = [value for value in number.values if isinstance(value, Decimal)]
+        if months and not number.text[0].isdigit():
+            begin, end = match.span()
+            yield (begin, end + text.startswith(".", end)), source_language.name_of_month(months[0])
+        elif half := source_language.and_a_half.fullmatch(number.text):
             nouns = half.groupdict()
             yield match.span(), usual_forms(number, language)[0] + (nouns.get("noun") or nouns.get("one") or "")
         elif moments:
             form = format_time(moments[0], language)
             yield match.span(), form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
+        elif number.text[0].isalpha() and len(number.values) == 1 and values and values[0] > MAX_IN_WORDS:
+            yield match.span(), f"{values[0]:f}"
 
 
 def time_form(number: Number, language: Language) -> str | None:
     """Return a time on a clock of 12 hours, or with "h" and minutes, as another language writes it."""
+    if number.is_duration:
+        return None
     is_english, is_french = HALF_DAY_MARK.search(number.text), FRENCH_TIME.fullmatch(number.text)
     moments = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time"]
     is_foreign = (is_english and language is not LANGUAGES["en"]) or (is_french and language is not LANGUAGES["fr"])

@@ -52,6 +52,13 @@ DOTTED_TIME, AT = (
     re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"),
     re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I),
 )
+# What shows that "2 h 45" in French is a duration; English and German have no such times of day.
+DURATION_AFTER = re.compile(rf"[{SPACES}]?(?:min|mn)\b|[{SPACES}]de (?!l['’]après|la nuit)\w")
+DURATION_BEFORE = re.compile(
+    r"\b(?:dur\w*|pendant|durant|cuisson|préparation|repos|temps|trajet|vol|marche|attente|retard)[ :\u00a0]*"
+    r"(?:(?:de|environ|env\.) |d['’])*$",
+    re.IGNORECASE,
+)
 ROMAN = re.compile(r"\b(?=[IVX])(X{0,3}(?:IX|IV|V?I{0,3}))(?<=[IVX])(e|ème|er|re)?\b(?!['’-]\w)")  # XIXe, Louis XIV
 ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
 ABBREVIATED_YEAR = re.compile("[-–/]")  # 1998/99
@@ -69,6 +76,7 @@ class Number(NamedTuple):
     values: Its possible values.
     parts: The possible values of its parts, where another language may write them apart: day and month of a date.
     is_required: Whether a translation must have it. Words such as "both" and "twice" are not required.
+    is_duration: Whether hours and minutes are a duration, not a time of day.
     """
 
     text: str
@@ -76,6 +84,7 @@ class Number(NamedTuple):
     values: Values
     parts: tuple[Values, ...] = ()
     is_required: bool = True
+    is_duration: bool = False
 
     @property
     def end(self) -> int:
@@ -185,7 +194,7 @@ class Language:
         return values[0] if len(values) == 1 else None
 
     def split_words(self, words: str) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield begin, end and value of each number in a row of number words, and whether all its words are number words."""
+        """Yield begin, end and value of each number in a row of words, and whether all its words are number words."""
         begin = end = last_scale = total = group = 0
         is_certain = True
         matches = list(re.finditer(self.word, words, re.IGNORECASE))
@@ -422,7 +431,14 @@ def read_times(text: str, language: Language) -> Iterator[Number]:
             frozenset(values),
             tuple(frozenset({Decimal(part), Decimal(part + 12)}) for part in parts) if can_split else (),
             hour not in ARTICLES,
+            mark == "h" and bool(minute or later) and is_duration(text, match.start(), end, language),
         )
+
+
+def is_duration(text: str, start: int, end: int, language: Language) -> bool:
+    """Return whether hours and minutes with an "h" between them, such as "2 h 45", are a duration."""
+    is_certain = DURATION_AFTER.match(text, end) or DURATION_BEFORE.search(text, 0, start)
+    return language is not LANGUAGES["fr"] or is_certain is not None
 
 
 def read_halves(text: str, language: Language) -> Iterator[Number]:

@@ -455,7 +455,8 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, langu
     missing = missing_items(sentence.text, translation)
     words_of_input = set(re.findall(r"\w+", sentence.model_input))
     letters = (letter for letter in STAND_INS if letter not in words_of_input)
-    places = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in missing]
+    items_to_keep = [match for match in KEPT_ITEM.finditer(sentence.text) if match[0] in missing]
+    places = [match for match in items_to_keep if not is_inside_word(match)]
     names = missing_names(sentence.text, translation, languages[0])
     if names:
         spans = [place.span() for place in places]
@@ -480,6 +481,12 @@ def add_stand_ins(sentence: Sentence, translation: str, can_require: bool, langu
         {letter: place[0] for letter, place in stand_ins.items()},
         sentence.uses,
     )
+
+
+def is_inside_word(match: re.Match) -> bool:
+    """Return whether a letter in place of a match would become part of a word, as in "<b>word</b>"."""
+    before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
+    return before.isalnum() or after.isalnum()
 
 
 def without_overlaps(replacements: list[tuple[Span, str]], fixed: list[tuple[Span, str]]) -> list[tuple[Span, str]]:

@@ -15,6 +15,9 @@ WORD = re.compile(r"(?<![^\W\d_]['’])[^\W\d_]+(?:['’][^\W\d_]{1,2}\b)?|[^\W\
 MIN_WORDS, MAX_WORDS = 3, 16  # "New York" and "White House" may be names
 # Of the words with a capital after the first; the others may be names. A function word with a capital is certain.
 MIN_ORDINARY_WORDS, MIN_ORDINARY_SHARE = 2, 0.5
+# A list of names, or a company: "Attendees: Rose Young, Will Cook".
+NAMES_LISTED = re.compile(r",\s|\b(?:Ltd|Inc|LLC|Corp|Co|GmbH|AG|KG|SA|SARL|SAS)\b")
+FULL_NAME = re.compile(rf"\b(?:{'|'.join(FIRST_NAMES)})(?: |-\w+ |-)(?P<surname>[^\W\d_]+)")
 # Words that may be in lower case in a heading, and other words that are never names.
 SMALL_WORDS = {
     "en": "a an and as at but by for from if in into nor of off on onto or out over per so than the to until up via"
@@ -79,13 +82,25 @@ def title_in_sentence_case(
     capitalised = [
         match for match in words_of(text, fixed)[1:] if is_capitalised(match) and is_word(match[0], language)
     ]
-    ordinary = [match for match in capitalised if match[0] not in names and is_ordinary(match[0], tokenizer, language)]
+    people = surnames(text)
+    ordinary = [
+        match
+        for match in capitalised
+        if match[0] not in names and match.start() not in people and is_ordinary(match[0], tokenizer, language)
+    ]
     is_certain = any(match[0].lower() in FUNCTION[language] for match in ordinary)
+    if not is_certain and NAMES_LISTED.search(text):
+        return None
     min_ordinary = max(MIN_ORDINARY_WORDS, MIN_ORDINARY_SHARE * len(capitalised))
     # In German unknown nouns look like other words with a capital.
     if not is_certain and (language == "de" or len(ordinary) < min_ordinary):
         return None
     return Replaced(text, [(match.span(), match[0].lower()) for match in ordinary])
+
+
+def surnames(text: str) -> set[int]:
+    """Return the beginnings of the words with capitals right after a common first name: "Baker" in "Tom Baker"."""
+    return {match.start("surname") for match in FULL_NAME.finditer(text)}
 
 
 def is_word(text: str, language: str) -> bool:

@@ -276,6 +276,11 @@ def test_units_must_remain(languages, source, translation, missing):
         ("de en", "Jürgen Schröder wohnt hier.", "Jürgen Sticks lives here.", ["Schröder"]),
         ("de en", "Jürgen Schröder wohnt hier.", "Jürgen Schroeder lives here.", []),
         ("fr en", "La taille M Chemise.", "The size of the shirt.", []),
+        ("en fr", "Philip lives here.", "Philiporris habite ici.", ["Philip"]),
+        ("de en", "Jürgen wohnt hier.", "Jure lives here.", ["Jürgen"]),
+        ("fr en", "Élodie et Jürgen chantent.", "Elodie's friend sings with Jurgen.", []),
+        ("en de", "Mary, Peter's mother, calls Christopher.", "Maria, Peters Mutter, ruft Christophe an.", []),
+        ("en fr", "This is a Christian church.", "C'est une église chrétienne.", []),
     ],
 )
 def test_names_must_remain(languages, source, translation, missing):

@@ -43,6 +43,7 @@ def test_items_to_keep():
         ["978-1-90277-348-3", "0-306-40615-X", "4111 1111 1111 1111", "9781902773483", "10.1000/xyz123"],
         ["DE89 3704 0044 0532 0130 00", "GB29NWBK60161331926819", "FR14 2004 1010 0505 0001 3M02 606"],
         ["2001:db8::8a2e:370:7334", "fe80::1", "00:1A:2B:3C:4D:5E", "00-1a-2b-3c-4d-5e", "1Z999AA10123456784"],
+        ["SA/0042/77-B", "AB/0917/33-C", "★★★★☆", "⭐⭐⭐", "👩‍🍳👩‍🍳"],
         ["CVE-2024-3094", "SN48-7719-QX", "4F7K-99QZ-1B3C", "A-1234-56", "732 829 320 00074"],
         ["+49 171 555-0199", "0171-555 0199", "(030) 5550199", "+33 1 99 00 47 32", "01 99 00 47 32", "(555) 010-9999"],
         ["Goethestraße 21b, 10623 Berlin", "Lindenweg 14", "Kleine Rosenstr. 3", "Karl-Marx-Allee 1, 10178 Berlin"],
@@ -111,6 +112,11 @@ PIECES = ["a", "B", "ß", "1", "0", ".", "/", "\\", "@", "_", "-", " ", "(", ")"
 def test_an_item_has_no_spaces_at_its_ends(text):
     items = kept_items(text)
     assert all(item and item == item.strip() for item in items)
+
+
+def test_bank_codes_and_time_zones_are_known_by_the_words_before_them():
+    text = "BIC AGRIFRPP, SWIFT: BARCGB22XXX, at 14:35 GMT or 9 a.m. EST, in GMT and BARCLAYS."
+    assert kept_items(text) == ["AGRIFRPP", "BARCGB22XXX", "GMT", "EST"]
 
 
 def test_thousands_are_not_a_telephone_number():

@@ -129,7 +129,9 @@ def test_times(language, text, times):
         ("fr de", "1 249,99 €, 4,5 m", "1.249,99 €, 4,5 m"),
         ("en de", "9AM-5:30PM, 8 a.m.", "9 Uhr-17:30 Uhr, 8 Uhr"),
         ("en fr", "at 9:47 p.m.", "at 21 h 47"),
-        ("fr en", "à 21h47 ou 18 h 30", "à 9:47 p.m. ou 6:30 p.m."),
+        ("fr en", "à 21h47 ou 18 h 30.", "à 9:47 p.m. ou 6:30 p.m."),
+        ("en de", "4 - 6 pm, 11:30–1 pm, 9 to 5 p.m.", "16 bis 18 Uhr, 11:30 bis 13 Uhr, 9 bis 17 Uhr"),
+        ("en fr", "2–5:30 pm", "14 h à 17 h 30"),
     ],
 )  # fmt: skip
 def test_copied_numbers_get_the_form_of_the_other_language(languages, text, wanted):
@@ -142,6 +144,8 @@ def test_copied_numbers_get_the_form_of_the_other_language(languages, text, want
         ("en de", "Version 3.11 or 3.11.2, section 4.2, 10.0.0.1, 05/31/2025, 2025-02-28, 3-1, 17, 9:30, [15,21]"),
         ("de en", "Version 3.11.2, Abschnitt 4.2, 28.02.2025, am 1.3., 3:1, 80er"),
         ("fr en", "code 839 201, version 4.2, 01 99 00 47 32, 8 h, 31/05/2025"),
+        ("en de", "It takes 2 h 45 or 1 h 10 min."),  # durations
+        ("fr en", "Cuisson : 1 h 10, 2 h 45 de trajet, dure environ 3 h 05, 1 h 20 min"),
         ("en en", "It costs $1,250.50."),
         ("en es", "It costs $1,250.50."),
     ],
@@ -176,6 +180,8 @@ def test_only_the_digits_need_to_be_copied():
         ("fr en", "les 2e, 11e et 21e", "the 2th, 11st, 21th, 5th", "the 2nd, 11th, 21st, 5th"),
         ("fr en", "à 15 h 30 et 9 h", "at 15:30 p.m. and 9 a.m.", "at 3:30 p.m. and 9 a.m."),
         ("de en", "9–18 Uhr, 8:00-12:30", "9–18 a.m., 8:00-12:30", "9 a.m.–6 p.m., 8:00-12:30"),
+        ("de en", "um 6.15 Uhr", "at 6:15 a.m.", "at 6:15 a.m."),
+        ("de en", "14 bis 18 Uhr", "14 to 18 p.m. or 14 to 6 p.m.", "2 p.m. to 6 p.m. or 2 to 6 p.m."),
         ("en de", "by the 31st", "bis zum 31st. Und der 2nd Platz", "bis zum 31. Und der 2. Platz"),
         ("en fr", "by the 31st", "avant le 31st, le 1st mai, la 2nd fois", "avant le 31, le 1er mai, la 2e fois"),
         ("de en", "am 14.03.2025", "on 14,03,2025.", "on 14.03.2025."),

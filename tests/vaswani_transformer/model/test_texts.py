@@ -321,6 +321,32 @@ def test_halves_become_digits_in_a_retry():
     assert retried.model_input == "It took 2,5 years, and cost 1,5 Millionen at 9:30 Uhr."
 
 
+@pytest.mark.parametrize(
+    "languages, text, translation, model_input",
+    [
+        (("en", "fr"), "It arrives on 12 Dec.", "Cela arrive.", "It arrives on 12 December"),
+        (("fr", "en"), "Quatre-vingt-dix-huit pour cent des parents.", "For parents.", "98 pour cent des parents."),
+        (("de", "en"), "Wir warteten zweieinhalb Stunden.", "We waited.", "Wir warteten 2.5 Stunden."),
+    ],
+)
+def test_months_and_numbers_in_words_are_written_out_in_a_retry(languages, text, translation, model_input):
+    retried = add_stand_ins(Sentence(text, Replaced(text)), translation, True, languages)
+    assert retried.model_input == model_input
+
+
+def test_a_large_number_needs_its_word_in_a_retry():
+    text = "Die Firma zahlte 1,2 Mrd. Dollar."
+    retried = add_stand_ins(Sentence(text, Replaced(text)), "The company paid dollars.", True, ("de", "en"))
+    assert ("1.2 billion", "1.2 bn") in retried.required
+
+
+def test_tags_at_words_do_not_become_letters():
+    """The letter would become a part of the word, and the translation of it lose its end."""
+    text = "<li>Fresh bread</li> and <b> cheese"
+    retried = add_stand_ins(Sentence(text, Replaced(text)), "Frisches Brot und Käse", True, ("en", "de"))
+    assert retried.model_input == "<li>Fresh bread</li> and X cheese"
+
+
 def test_copied_numbers_get_the_form_of_the_target_language(german):
     text = "You saved $3.99!"
     [record] = german([text], return_alignments=True)
