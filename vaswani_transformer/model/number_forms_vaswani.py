@@ -1,7 +1,7 @@
 """How a language writes numbers and times, for numbers that a translation must have or has copied from the source."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 
 from .items_vaswani import outside_kept_items
@@ -35,6 +35,7 @@ SCALES = {
     10**6: {"en": ("million",), "de": ("Millionen", "Million", "Mio"), "fr": ("millions", "million")},
 }
 THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
+END_OF_RANGE = re.compile(r"\d\s?(?:[-–]|to|bis|à)\s?$")
 MAX_IN_WORDS = 12  # models know the words of smaller numbers
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
 FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
@@ -159,8 +160,12 @@ def copied_numbers(
 
 
 def range_of_hours(before: Number | None, number: Number, text: str, language: Language) -> tuple[str, str] | None:
-    """Return a range such as "4 - 6 pm", and how a language other than English writes it; None for anything else."""
-    if before is None or text[before.end : number.start].strip() not in ("-", "–", "to", "till", "until"):
+    """Return a range such as "4 - 6 pm", and how German or French writes it; None for anything else."""
+    if (
+        before is None
+        or language is LANGUAGES["en"]
+        or text[before.end : number.start].strip() not in ("-", "–", "to", "till", "until")
+    ):
         return None
     match = re.fullmatch(r"(\d\d?)(?::(\d\d))?", before.text)
     if not match or int(match[1]) > 12:
@@ -230,33 +235,49 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[
 
 
 def digits_for_words(
-    numbers: Iterable[Number], text: str, source_language: Language, language: Language
+    lost: Collection[Number], text: str, source_language: Language, language: Language
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of times, numbers in words and abbreviated months in a text, and what a model knows better.
+    """Yield the spans of numbers in a text and what a model translates better, from left to right.
 
-    A model that does not know the words copies the digits: "9:30 Uhr" for half past nine. It knows the names of months
-    better than their abbreviations.
+    These are the lost times and numbers in words, which become digits that the model copies ("9:30 Uhr" for half past
+    nine), and all abbreviated months, which are written out.
+
+    Args:
+        lost: The numbers that the translation does not have.
+        text: The source.
+        source_language, language: Those of source and translation.
     """
     if language is NEUTRAL:
         return
-    for number in numbers:
-        moments = sorted(value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time")
-        match = re.search(rf"(?<!\w){re.escape(number.text)}(?!\w)", text)
+    end = 0
+    for number in read_numbers(outside_kept_items(text), source_language):
+        match = re.compile(rf"(?<!\w){re.escape(number.text)}(?!\w)").search(text, end)
         if not match:
             continue
+        begin, end = match.span()
         months = [value[1] for value in number.values if isinstance(value, tuple) and value[0] == "month"]
-        values = [value for value in number.values if isinstance(value, Decimal)]
-        if months and not number.text[0].isdigit():
-            begin, end = match.span()
-            yield (begin, end + text.startswith(".", end)), source_language.name_of_month(months[0])
-        elif half := source_language.and_a_half.fullmatch(number.text):
-            nouns = half.groupdict()
-            yield match.span(), usual_forms(number, language)[0] + (nouns.get("noun") or nouns.get("one") or "")
-        elif moments:
-            form = format_time(moments[0], language)
-            yield match.span(), form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
-        elif number.text[0].isalpha() and len(number.values) == 1 and values and values[0] > MAX_IN_WORDS:
-            yield match.span(), f"{values[0]:f}"
+        if months and number.text[0].isalpha():
+            name = source_language.name_of_month(months[0])
+            if number.is_required and name.lower() != number.text.lower():
+                yield (begin, end + text.startswith(".", end)), name
+        elif number in lost and not END_OF_RANGE.search(text, 0, begin):  # of "5–7 pm", only "7 pm" would change
+            if form := in_digits(number, source_language, language):
+                yield (begin, end), form
+
+
+def in_digits(number: Number, source_language: Language, language: Language) -> str | None:
+    """Return the digits to copy for a time or a number in words; None for another number."""
+    if number.is_duration or number.text.isdecimal():
+        return None
+    if half := source_language.and_a_half.fullmatch(number.text):
+        nouns = half.groupdict()
+        return usual_forms(number, language)[0] + (nouns.get("noun") or nouns.get("one") or "")
+    if moments := sorted(value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time"):
+        form = format_time(moments[0], language)
+        return form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
+    [value, *others] = number.values
+    is_large = isinstance(value, Decimal) and value > MAX_IN_WORDS
+    return f"{value:f}" if is_large and not others and number.text[0].isalpha() else None
 
 
 def time_form(number: Number, language: Language) -> str | None:

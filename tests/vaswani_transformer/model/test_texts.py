@@ -324,7 +324,13 @@ def test_halves_become_digits_in_a_retry():
 @pytest.mark.parametrize(
     "languages, text, translation, model_input",
     [
-        (("en", "fr"), "It arrives on 12 Dec.", "Cela arrive.", "It arrives on 12 December"),
+        (
+            ("en", "fr"),
+            "Closed from 24 Dec. to 2 Jan, you may enter in Feb 3.",
+            "Fermé.",
+            "Closed from 24 December to 2 January, you may enter in February 3.",
+        ),
+        (("en", "de"), "Happy hour: 5–7pm", "Glückliche Stunde: 5–7pm", "Happy hour: 5–7pm"),
         (("fr", "en"), "Quatre-vingt-dix-huit pour cent des parents.", "For parents.", "98 pour cent des parents."),
         (("de", "en"), "Wir warteten zweieinhalb Stunden.", "We waited.", "Wir warteten 2.5 Stunden."),
     ],
