@@ -39,7 +39,11 @@ def other_language(text: str, language: str) -> str | None:
     ranked = identifier().rank(text)
     best, highest = ranked[0]
     log_likelihood = dict(ranked).get(language)  # None if py3langid does not know the language
-    return best if log_likelihood is not None and highest - log_likelihood > MIN_MARGIN else None
+    if log_likelihood is None or highest - log_likelihood <= MIN_MARGIN:
+        return None
+    # A foreign name does not make a sentence foreign: "Mr and Mrs Kowalczyk live in Łódź."
+    without_names = dict(identifier().rank(" ".join(word for word in text.split() if word.islower())))
+    return best if without_names[best] > without_names[language] else None
 
 
 def has_enough_words(text: str) -> bool:

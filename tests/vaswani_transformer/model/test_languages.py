@@ -37,6 +37,7 @@ def test_sentences_in_another_language_are_recognised(text, source_language, lan
         "std::vector<int> v; v.push_back(1);",
         "Hauptstraße 5, 10115 Berlin",
         "12:30 - 14:00",
+        "Mr and Mrs Kowalczyk live in Łódź.",
         "sudo apt-get install libreoffice-l10n-de",
         "docker run -it ubuntu bash",
         "const x = await fetch(url);",
