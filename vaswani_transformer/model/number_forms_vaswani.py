@@ -35,6 +35,8 @@ SCALES = {
     10**6: {"en": ("million",), "de": ("Millionen", "Million", "Mio"), "fr": ("millions", "million")},
 }
 THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
+ABBREVIATED_SCALES = {"mio": "Millionen", "mrd": "Milliarden", "bn": "billion"}
+ABBREVIATED_SCALE = re.compile(rf"[{SPACES}]?({'|'.join(ABBREVIATED_SCALES)})$", re.IGNORECASE)
 END_OF_RANGE = re.compile(r"\d\s?(?:[-–]|to|bis|à)\s?$")
 MAX_IN_WORDS = 12  # models know the words of smaller numbers
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
@@ -240,7 +242,7 @@ def digits_for_words(
     """Yield the spans of numbers in a text and what a model translates better, from left to right.
 
     These are the lost times and numbers in words, which become digits that the model copies ("9:30 Uhr" for half past
-    nine), and all abbreviated months, which are written out.
+    nine), and all abbreviated months, millions and billions, which are written out.
 
     Args:
         lost: The numbers that the translation does not have.
@@ -260,6 +262,9 @@ def digits_for_words(
             name = source_language.name_of_month(months[0])
             if number.is_required and name.lower() != number.text.lower():
                 yield (begin, end + text.startswith(".", end)), name
+        elif scale := ABBREVIATED_SCALE.search(number.text):
+            full = f"{number.text[: scale.start()]} {ABBREVIATED_SCALES[scale[1].lower()]}"
+            yield (begin, end + text.startswith(".", end)), full
         elif number in lost and not END_OF_RANGE.search(text, 0, begin):  # of "5–7 pm", only "7 pm" would change
             if form := in_digits(number, source_language, language):
                 yield (begin, end), form

@@ -332,6 +332,13 @@ def test_halves_become_digits_in_a_retry():
         ),
         (("en", "de"), "Happy hour: 5–7pm", "Glückliche Stunde: 5–7pm", "Happy hour: 5–7pm"),
         (("fr", "en"), "Quatre-vingt-dix-huit pour cent des parents.", "For parents.", "98 pour cent des parents."),
+        (
+            ("de", "en"),
+            "Er zahlt 1,2 Mrd. Euro und 5 Mio. Franken",
+            "He pays.",
+            "Er zahlt 1,2 Milliarden Euro und 5 Millionen Franken",
+        ),
+        (("en", "fr"), "The deal is worth $1.4bn.", "Il vaut 1,4bn $.", "The deal is worth $1.4 billion"),
         (("de", "en"), "Wir warteten zweieinhalb Stunden.", "We waited.", "Wir warteten 2.5 Stunden."),
     ],
 )
