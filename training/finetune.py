@@ -329,7 +329,10 @@ def run(options: Options) -> dict[str, Any]:
     model = with_adapter(base, options.rank) if options.lora or options.adapter else base
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     checkpoint = catalogue.display_name(source)
-    print(f"{checkpoint}: training {trained:,} parameters on {len(training):,} pairs; {len(test):,} pairs held out", flush=True)
+    print(
+        f"{checkpoint}: training {trained:,} parameters on {len(training):,} pairs; {len(test):,} pairs held out",
+        flush=True,
+    )
 
     before = {name: Scored(*evaluate_pairs(base, tokenizer, pairs)) for name, pairs in sets.items()}
     start = time.perf_counter()

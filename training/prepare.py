@@ -91,7 +91,8 @@ def check_recipe(recipe: Recipe, output: Path):
 def choose_precision(recipe: Recipe, output: Path, accelerator: Accelerator) -> Recipe:
     """Replace the precision "auto", and warn if bfloat16 is slow on this CPU.
 
-    With "auto", a new run uses bfloat16 if it is fast on the device, otherwise float32; a resumed run keeps its precision.
+    With "auto", a new run uses bfloat16 if it is fast on the device, otherwise float32. A resumed run keeps its
+    precision.
     """
     chosen, device, slowdown = recipe.optimisation.precision, accelerator.device.type, 0.0
     if chosen == "auto" and is_started(output):

@@ -253,7 +253,9 @@ def _century(rng: random.Random) -> Value:
         if language == "en":
             words = ordinal_words(number, "en")
             return f"{words if in_words and rng else ordinal_digits(number, 'en')} century"
-        return f"{number}. Jahrhundert" if language == "de" else f"{ROMAN[number - 1]}e siècle"
+        if language == "de":
+            return ways(rng, f"{number}. Jahrhundert", f"{number}. Jh.")
+        return ways(rng, f"{ROMAN[number - 1]}e siècle", f"{ROMAN[number - 1]}e s.")
 
     return write
 

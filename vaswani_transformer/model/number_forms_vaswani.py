@@ -47,6 +47,8 @@ GERMAN_ORDINAL = re.compile(
     r"|(?:[Mm]|[Dd]|[Ss])eine?\w?|[Ii]hre?\w?|[Uu]nse?re?\w?)[ ](\d{1,3})\.[ ](?=([^\W\d_]+))"
 )
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
+# The 3 of "3 März", which needs a full stop.
+GERMAN_DAY = re.compile(rf"(?<![\w.,:/-])\d{{1,2}}(?= (?i:{LANGUAGES['de'].month.pattern}))")
 # "15:30 p.m." and "9-18 a.m.", by mistake.
 LATE_HOUR = re.compile(
     r"(?<![\w:.,])(?:(\d\d?)((?::[0-5]\d)?)(\s?[-–]\s?| to ))?(1[3-9]|2[0-3])((?::[0-5]\d)?)"
@@ -147,6 +149,8 @@ def copied_numbers(
         replacements += ((match.span(), str(int(match[1]) - 12)) for match in late)
     else:
         replacements = [*copied_ordinals(translation, languages[1])]
+        if languages[1] == "de":
+            replacements += ((match.span(), f"{match[0]}.") for match in GERMAN_DAY.finditer(translation))
     if forms:
         copied = re.compile(
             rf"(?<![\w.,/])(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})(?![.,]?\w)"

@@ -182,6 +182,12 @@ def test_only_the_digits_need_to_be_copied():
         ("de en", "9–18 Uhr, 8:00-12:30", "9–18 a.m., 8:00-12:30", "9 a.m.–6 p.m., 8:00-12:30"),
         ("de en", "um 6.15 Uhr", "at 6:15 a.m.", "at 6:15 a.m."),
         ("de en", "14 bis 18 Uhr", "14 to 18 p.m. or 14 to 6 p.m.", "2 p.m. to 6 p.m. or 2 to 6 p.m."),
+        (
+            "en de",
+            "3 March, 12 Dec",
+            "am 3 März und 12 Dez, Mai 10, 2 Mainzer",
+            "am 3. März und 12. Dez, Mai 10, 2 Mainzer",
+        ),
         ("en de", "by the 31st", "bis zum 31st. Und der 2nd Platz", "bis zum 31. Und der 2. Platz"),
         ("en fr", "by the 31st", "avant le 31st, le 1st mai, la 2nd fois", "avant le 31, le 1er mai, la 2e fois"),
         ("de en", "am 14.03.2025", "on 14,03,2025.", "on 14.03.2025."),
