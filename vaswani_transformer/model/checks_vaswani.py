@@ -248,9 +248,17 @@ def missing_items(source: str, translation: str) -> list[str]:
     Telephone numbers may be written in another way, with the same digits.
     """
     items = Counter(kept_items(source))
-    missing = [item for item, count in items.items() if translation.count(item) < count]
+    missing = [item for item, count in items.items() if count_item(item, translation) < count]
     digits = {digits_of(item) for item in kept_items(translation)} if missing else set()
     return [item for item in missing if not (PHONE.fullmatch(item) and digits_of(item) in digits)]
+
+
+def count_item(item: str, text: str) -> int:
+    """Count an item in a text; a rating or a row of emoji is not a part of a longer one."""
+    if item.isascii() or any(map(str.isalnum, item)):
+        return text.count(item)
+    first, last = re.escape(item[0]), re.escape(item[-1])
+    return len(re.findall(rf"(?<!{first}){re.escape(item)}(?!{last})", text))
 
 
 def digits_of(text: str) -> str:

@@ -65,6 +65,8 @@ def test_good_translations_have_no_problems(source, translation):
         ("Call +33 1 99 00 47 32.", "Ruf +33 1 99,00 47 32 an.", "+33 1 99 00 47 32 is missing"),
         ("The :name field", "Das Feld : Name", ":name is missing"),
         ("Dinner 👩‍🍳!", "Essen 👩!", "👩‍🍳 is missing"),
+        ("Food ★★★★☆", "Essen ★★★★★☆", "★★★★☆ is missing"),
+        ("Lol 🤣🤣🤣", "Lol 🤣🤣🤣🤣", "🤣🤣🤣 is missing"),
         ("Take 500 mg twice.", "Nimm zweimal 500 Tabletten.", "500 mg is missing"),
         ("It is 175 cm wide.", "Es ist 175 km breit.", "175 cm is missing"),
         ("Tomás left.", "Tom\ufffds ging.", "broken"),
