@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 
-WARNINGS_SHOWN = 5
+WARNINGS_SHOWN = 5  # on a terminal
 
 out = Console()
 err = Console(stderr=True)
@@ -50,7 +50,7 @@ def errors_as_messages(*kinds: type[Exception]) -> Iterator[None]:
 
 
 class Warnings:
-    """Prints the first few warnings, and finally the number of all warnings.
+    """Prints all warnings in a file, on a terminal the first few; finally the number of all of them.
 
     Args:
         things: The plural of what the warnings are about, such as "lines".
@@ -61,9 +61,10 @@ class Warnings:
 
     def add(self, message: str):
         self.count += 1
-        if self.count <= WARNINGS_SHOWN:
+        if self.count <= WARNINGS_SHOWN or not err.is_terminal:
             warn(message)
 
     def summarise(self):
         if self.count > WARNINGS_SHOWN:
-            warn(f"{self.count} {self.things} have warnings; the first {WARNINGS_SHOWN} are shown.")
+            shown = f"; the first {WARNINGS_SHOWN} are shown. To get all of them in a file, add 2> FILE"
+            warn(f"{self.count} {self.things} have warnings{shown if err.is_terminal else ''}.")
