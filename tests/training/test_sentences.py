@@ -6,16 +6,22 @@ from pathlib import Path
 import training
 
 
-ROWS = [
-    line.split("\t")
-    for line in Path(training.__file__).with_name("sentences.tsv").read_text(encoding="utf-8").splitlines()
-]
+FOLDER = Path(training.__file__).parent
+ROWS, HELD_OUT = (
+    [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+    for file in (FOLDER / "sentences.tsv", FOLDER / "lines" / "sentences.tsv")
+)
 MARKS = ".?!:,…"
 
 
 def test_each_sentence_occurs_once_in_three_languages():
     assert all(len(row) == 3 and all(text == text.strip() != "" for text in row) for row in ROWS)
     assert len({english for english, _, _ in ROWS}) == len(ROWS)
+
+
+def test_the_sentences_that_measure_are_not_trained_on():
+    trained = {text for row in ROWS for text in row}
+    assert len(HELD_OUT) == 190 and not trained & {text for row in HELD_OUT for text in row if len(text.split()) > 3}
 
 
 def test_all_languages_have_the_same_final_mark_and_similar_lengths():
