@@ -82,8 +82,8 @@ SHORT = {
 
 
 def _short(language: str, form: str, rng: random.Random | None) -> str:
-    usual, *others = SHORT[form][language]
-    return ways(rng, usual, *others)
+    usual, *short = SHORT[form][language]
+    return ways(rng, usual, *short)
 
 
 def titled(surname: str, is_man: bool) -> Value:

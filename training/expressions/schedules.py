@@ -45,22 +45,22 @@ def hours(begin: int, end: int) -> Value:
             usual = f"{first} to {last}"
             compact = [text.replace(" ", "").replace(".", "") for text in (first, last)]
             capitals = [text.replace(".", "").upper() for text in (first, last)]
-            others = [" to ".join(compact), " to ".join(capitals)]
+            spoken = [" to ".join(compact), " to ".join(capitals)]
             brief = [dash.join(texts) for dash in dashes for texts in (compact, capitals)]
         elif language == "de":
             numbers = full if has_minutes else [str(begin // 60), str(end // 60)]
             usual = "{} bis {} Uhr".format(*numbers)
-            others = ["{} Uhr bis {} Uhr".format(*numbers), " bis ".join(full).replace(":", ".") + " Uhr"]
+            spoken = ["{} Uhr bis {} Uhr".format(*numbers), " bis ".join(full).replace(":", ".") + " Uhr"]
             brief = [dash.join(texts) + " Uhr" for dash in dashes for texts in (numbers, full)]
             brief.append("-".join(full).replace(":", ".") + " Uhr")
         else:
             spaced = [f"{time // 60} h" + (f" {time % 60:02}" if time % 60 else "") for time in (begin, end)]
             compact = [text.replace(" ", "") for text in spaced]
-            usual, others = " à ".join(spaced), [" à ".join(compact)]
+            usual, spoken = " à ".join(spaced), [" à ".join(compact)]
             brief = [dash.join(texts) for dash in dashes for texts in (compact, spaced)]
         if form == "from":
-            return {"en": "from ", "de": "von ", "fr": "de "}[language] + ways(rng, usual, *others)
-        return ways(rng, usual, *others, *brief)
+            return {"en": "from ", "de": "von ", "fr": "de "}[language] + ways(rng, usual, *spoken)
+        return ways(rng, usual, *spoken, *brief)
 
     return write
 

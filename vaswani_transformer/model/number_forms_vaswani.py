@@ -284,9 +284,9 @@ def in_digits(number: Number, source_language: Language, language: Language) -> 
     if moments := sorted(value[1] for value in number.values if isinstance(value, tuple) and value[0] == "time"):
         form = format_time(moments[0], language)
         return form if len(moments) == 1 else HALF_DAY_MARK.sub("", form).rstrip()
-    [value, *others] = number.values
+    value = next(iter(number.values))
     is_large = isinstance(value, Decimal) and value > MAX_IN_WORDS
-    return f"{value:f}" if is_large and not others and number.text[0].isalpha() else None
+    return f"{value:f}" if is_large and len(number.values) == 1 and number.text[0].isalpha() else None
 
 
 def time_form(number: Number, language: Language) -> str | None:
