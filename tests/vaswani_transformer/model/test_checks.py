@@ -283,6 +283,7 @@ def test_units_must_remain(languages, source, translation, missing):
         ("fr en", "Élodie et Jürgen chantent.", "Elodie's friend sings with Jurgen.", []),
         ("en de", "Mary, Peter's mother, calls Christopher.", "Maria, Peters Mutter, ruft Christophe an.", []),
         ("en fr", "This is a Christian church.", "C'est une église chrétienne.", []),
+        ("fr en", "Le pape François est là.", "Pope Francis is here.", []),
     ],
 )
 def test_names_must_remain(languages, source, translation, missing):
