@@ -70,7 +70,7 @@ FIRST_NAMES = (
 # Their forms in other languages; "Christian" may also be an adjective.
 OTHER_FIRST_NAMES = {
     *FIRST_NAMES,
-    *"Alexandre Ann Christophe Emilie Francis Franziskus Jack Johannes José Matthäus Nikolaus Sofia Sophy Stéphane".split(),
+    *"Alexandre Ann Christophe Emilie Francis Franziskus Jack Johannes José Matthäus Nikolaus Sofia Sophy".split(),
     *"christlich christliche christlichen christlicher christliches chrétien chrétienne".split(),
 }
 PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")

@@ -79,7 +79,7 @@ PATTERNS = (
     r"\b(?:[\dA-Fa-f]{2}-){5}[\dA-Fa-f]{2}\b",  # 2001:db8::1, fe80::/10, 00:1A:2B:3C:4D:5E, 00-1A-2B-3C-4D-5E
     r"\b(?=[A-Z]*\d)(?=\d*[A-Z])[A-Z\d]{8,64}\b",  # 1Z999AA10123456784
     r"(?<=BIC[ ])[A-Z\d]{8,11}\b | (?<=BIC:[ ])[A-Z\d]{8,11}\b | (?<=SWIFT:[ ])[A-Z\d]{8,11}\b",
-    r"(?<![\w./-])(?=[\w/-]*[A-Z])[A-Z\d]+(?:/[A-Z\d-]*\d[A-Z\d-]*)+\b(?!\.?[/\w])",  # SA/0042/77-B
+    r"(?<![\w./-])(?=[\w/-]*[A-Z])[A-Z\d]+(?:/[A-Z\d-]*\d[A-Z\d-]*){2,}\b(?!\.?[/\w])",  # SA/0042/77-B
     r"(?:(?<=\d[ ])|(?<=m[ ])|(?<=m\.[ ]))(?:GMT|UTC|BST|CET|CEST|EST|EDT|PST|PDT)\b",  # after a time
     r"[★☆]{2,}",  # a rating
     GERMAN_STREET,  # Lindenweg 14, 53111 Bonn
