@@ -17,7 +17,7 @@ from training.expressions import PLACES, VALUES, carriers, fill, generate, numer
 from training.expressions.abbreviations import ABBREVIATIONS, SHORT, titled
 from training.expressions.numerals import number_words, ordinal_digits, ordinal_words
 from training.expressions.place_names import Places, with_article
-from training.expressions.quantities import SIGNS, digits, goods, large_money, measure, money, percent
+from training.expressions.quantities import SIGNS, digits, goods, large_money, measure, money, percent, rate
 from training.expressions.schedules import days, duration, hours
 from training.expressions.times import (
     MONTHS,
@@ -193,6 +193,9 @@ def test_days_and_hours():
         "9h-18h",
         "9h à 18h",
     }
+    sources = {hours(1020, 1140)("en", "", rng) for _ in range(600)}
+    assert sources >= {"5–7pm", "5-7 PM", "5pm to 7pm"} and hours(540, 780)("en", "", None) == "9 a.m. to 1 p.m."
+    assert not any(text.startswith("9-") for text in (hours(540, 780)("en", "", rng) for _ in range(600)))
 
 
 def test_durations():
@@ -234,6 +237,15 @@ def test_amounts():
     assert in_all(large_money("2", "billion", "€")) == ("€2 billion", "2 Milliarden Euro", "2 milliards d'euros")
     assert in_all(large_money("1", "million", "€")) == ("€1 million", "1 Million Euro", "1 million d'euros")
     assert in_all(percent("3.5")) == ("3.5%", "3,5 %", "3,5 %")
+
+
+def test_prices_per_unit():
+    assert in_all(rate("15", "£", "hour")) == ("£15 an hour", "15 £ pro Stunde", "15 £ de l'heure")
+    assert in_all(rate("2.50", "€", "kilo")) == ("€2.50 a kilo", "2,50 € pro Kilo", "2,50 € le kilo")
+    rng = random.Random(1)
+    sources = {language: {rate("15", "$", "hour")(language, "", rng) for _ in range(300)} for language in LANGUAGES}
+    assert sources["en"] >= {"$15/hr", "$15 per hour"} and sources["de"] >= {"15 $/Std.", "15$/h", "15 $ die Stunde"}
+    assert sources["fr"] >= {"15 $/h", "15 $ par heure"}
 
 
 def test_measures():

@@ -70,6 +70,69 @@ def _money(rng: random.Random) -> Value:
     return with_later(money(number, currency, in_words), lambda rng: money(higher, currency, in_words))
 
 
+PER = {  # the usual spelling of a target, then others
+    "hour": {
+        "en": ("an hour", "per hour", "/hr", "/h"),
+        "de": ("pro Stunde", "die Stunde", "/Std.", "/h"),
+        "fr": ("de l'heure", "par heure", "/h", "/heure"),
+    },
+    "day": {"en": ("a day", "per day", "/day"), "de": ("pro Tag", "am Tag", "/Tag"), "fr": ("par jour", "/jour", "/j")},
+    "night": {
+        "en": ("a night", "per night", "/night"),
+        "de": ("pro Nacht", "die Nacht", "/Nacht"),
+        "fr": ("par nuit", "la nuit", "/nuit"),
+    },
+    "week": {
+        "en": ("a week", "per week", "/week", "/wk"),
+        "de": ("pro Woche", "die Woche", "/Woche"),
+        "fr": ("par semaine", "la semaine", "/semaine"),
+    },
+    "month": {
+        "en": ("a month", "per month", "/month", "/mo"),
+        "de": ("im Monat", "pro Monat", "monatlich", "/Monat"),
+        "fr": ("par mois", "/mois"),
+    },
+    "year": {
+        "en": ("a year", "per year", "/year", "/yr"),
+        "de": ("im Jahr", "pro Jahr", "jährlich", "/Jahr"),
+        "fr": ("par an", "/an"),
+    },
+    "person": {
+        "en": ("per person", "/person", "pp", "a head"),
+        "de": ("pro Person", "p. P.", "/Person", "pro Kopf"),
+        "fr": ("par personne", "/personne", "/pers."),
+    },
+    "kilo": {
+        "en": ("a kilo", "per kilo", "/kg", "/kilo"),
+        "de": ("pro Kilo", "das Kilo", "/kg"),
+        "fr": ("le kilo", "par kilo", "/kg"),
+    },
+    "litre": {
+        "en": ("a litre", "per litre", "/l", "a liter"),
+        "de": ("pro Liter", "der Liter", "/l"),
+        "fr": ("le litre", "par litre", "/l"),
+    },
+}
+
+
+def rate(number: str, currency: str, unit: str) -> Value:
+    """Return a price per unit: $15 an hour, 15 $ pro Stunde, 15 $ de l'heure; in sources also $15/hr, 15 €/Std."""
+    amount = money(number, currency)
+
+    def write(language, form, rng):
+        per = ways(rng, *PER[unit][language])
+        return f"{amount(language, form, rng)}{'' if per.startswith('/') else ' '}{per}"
+
+    return write
+
+
+def _rate(rng: random.Random) -> Value:
+    number = rng.choice([str(rng.randint(2, 99)), f"{rng.randint(1, 60)}.{rng.choice([50, 90, 95, 99])}"])
+    large = str(rng.randrange(100, 3000, 50))
+    unit = rng.choice([*PER])
+    return rate(large if unit in ("month", "year") else number, _currency(rng), unit)
+
+
 def _large_number(rng: random.Random) -> str:
     return rng.choice([str(rng.randint(1, 20)), str(rng.randint(2, 900)), f"{rng.randint(1, 99)}.{rng.randint(1, 9)}"])
 
@@ -307,6 +370,7 @@ def _score(rng: random.Random) -> Value:
 QUANTITIES: dict[str, Draw] = {
     "money": _money,
     "bigmoney": lambda rng: large_money(_large_number(rng), rng.choice([*LARGE]), _currency(rng)),
+    "rate": _rate,
     "percent": lambda rng: percent(rng.choice([str(rng.randint(2, 95)), f"{rng.randint(0, 30)}.{rng.randint(1, 9)}"])),
     "count": _count,
     "food": _food,

@@ -7,6 +7,9 @@ from .times import SHORT_WEEKDAYS, WEEKDAYS
 from .values import Draw, Value, ways
 
 
+NOON = 12 * 60  # minutes
+
+
 def days(first: int, last: int) -> Value:
     """Return days of the week: Monday to Friday, Montag bis Freitag, du lundi au vendredi. 0 is Monday.
 
@@ -46,6 +49,8 @@ def hours(begin: int, end: int) -> Value:
             compact = [text.replace(" ", "").replace(".", "") for text in (first, last)]
             capitals = [text.replace(".", "").upper() for text in (first, last)]
             spoken = [" to ".join(compact), " to ".join(capitals)]
+            if (begin < NOON) == (end < NOON):  # 5–7pm
+                compact[0], capitals[0] = first[:-5], first[:-5]
             brief = [dash.join(texts) for dash in dashes for texts in (compact, capitals)]
         elif language == "de":
             numbers = full if has_minutes else [str(begin // 60), str(end // 60)]
