@@ -89,7 +89,7 @@ def calibrate(options: Options):
 
 
 def run(options: Options):
-    """Measure, and write what is better than before.
+    """Measure a new calibration, and write it if it is better than the old one.
 
     Raises:
         OSError, ValueError: A file cannot be read or written, there are too few pairs, or the checkpoint is not a

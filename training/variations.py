@@ -79,8 +79,8 @@ VOWELS = "aeiou"
 def typing_errors(rng: random.Random, pair: Pair) -> Pair | None:
     """Make one to three typing errors in the source.
 
-    Letters are swapped, omitted or doubled, or come from a neighbouring key, or a vowel is replaced with another
-    ("definately").
+    A letter is swapped with its neighbour, omitted, doubled or replaced with that of a neighbouring key, or a vowel is
+    replaced with another one ("definately").
     """
     source, target = pair
     words = source.split(" ")

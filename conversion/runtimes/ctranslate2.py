@@ -71,7 +71,7 @@ def export(
         converter.convert(str(folder), force=True)
         *usual, difference = sorted(differences(model, converter, folder))
         accepted = accepted_difference(model)
-        # At single tokens, a near-tie inside the model can multiply rounding errors; a fault changes most tokens.
+        # At one token, a near-tie inside the model may multiply rounding errors; a bug would change most tokens.
         if not (difference < accepted or (usual[-1] < accepted and difference < 10 * accepted)):
             raise ConversionError(
                 f"CTranslate2's log-probabilities differ from ours by up to {difference:.1e}; nothing was written."

@@ -39,7 +39,7 @@ def test_all_languages_have_the_same_final_mark_and_similar_lengths(name):
     for row in rows(name):
         complete = [
             text for text in row if not text.endswith((" a.m.", " p.m."))
-        ]  # whose point may be that of a sentence
+        ]  # whose full stop may also end the sentence
         assert len({text[-1] if text[-1] in MARKS else "" for text in complete}) == 1, row
         lengths = sorted(map(len, row))
         assert lengths[-1] <= 2.2 * lengths[0] + 15, row

@@ -89,7 +89,9 @@ def plain(text: str) -> str:
     return re.sub(r"\W+", " ", text.casefold()).strip()
 
 
-@pytest.mark.parametrize("file, least", [("phrases", 1700), ("sentences", 38_000), ("news", 19_000), ("emphasis", 3900), ("things", 1000)])
+@pytest.mark.parametrize(
+    "file, least", [("phrases", 1700), ("sentences", 38_000), ("news", 19_000), ("emphasis", 3900), ("things", 1000)]
+)
 @pytest.mark.parametrize("column, language", [(0, "en"), (1, "de"), (2, "fr")])
 def test_no_line_is_among_those_of_ours_that_models_are_trained_on(file, least, column, language):
     pairs = read_pairs(Source(path=f"shipped:{file}.tsv", target_column=column))

@@ -1,4 +1,4 @@
-"""Words that sources abbreviate, "approx." for "about", and titles before surnames. Targets have the words in full."""
+"""Words that sources abbreviate ("approx." for "about"), and titles before surnames. Targets use the usual form."""
 
 import random
 
@@ -6,7 +6,7 @@ from ..invented import COUNTRIES, NAMES_ALONE, people
 from .values import Draw, Value, ways
 
 
-# The form of the slot {short:FORM}: the usual words of each language, and what sources have instead of them.
+# FORM of the slot {short:FORM}: for each language, the usual words, then the variants that only sources use.
 SHORT = {
     "about": {
         "en": ("about", "approx.", "approximately", "approx"),

@@ -116,7 +116,7 @@ PER = {  # the usual spelling of a target, then others
 
 
 def rate(number: str, currency: str, unit: str) -> Value:
-    """Return a price per unit: $15 an hour, 15 $ pro Stunde, 15 $ de l'heure; in sources also $15/hr, 15 €/Std."""
+    """Return a price per unit: $15 an hour, 15 $ pro Stunde, 15 $ de l'heure; in sources also $15/hr, 15 $/Std."""
     amount = money(number, currency)
 
     def write(language, form, rng):

@@ -1,4 +1,4 @@
-"""Opening hours, days of the week from one to another, and durations."""
+"""Opening hours, ranges of weekdays, and durations."""
 
 import random
 

@@ -138,7 +138,7 @@ SHORT_MONTHS = {
     "de": "Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.".split(),
     "fr": "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.".split(),
 }
-ABBREVIATED = 0.15  # share of the weekdays and months in sources
+ABBREVIATED = 0.15  # share of weekdays and months in sources that are abbreviated
 ROMAN = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX XXI".split()
 
 

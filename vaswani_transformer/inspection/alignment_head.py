@@ -92,7 +92,7 @@ def choose_alignment_head(
 
 
 def rank(item: tuple[AlignmentHead, HeadScore]) -> tuple[float, bool, float]:
-    """Returns what heads are compared by.
+    """Returns the sort key of a head: the highest is the best.
 
     Several heads may find all anchors. Of these, one at the step that reads the word aligns the other words better
     (Chen et al. 2020, arXiv 2004.14837).

@@ -1,6 +1,6 @@
 """Texts in capitals: the model gets them in the case that it knows, and the translation gets the capitals again.
 
-Also the first letter of a translation, which follows its source.
+A translation also begins with a capital if its source does.
 """
 
 import re

@@ -74,7 +74,7 @@ OTHER_FIRST_NAMES = {
     *"christlich christliche christlichen christlicher christliches chrétien chrétienne".split(),
 }
 PHONE = re.compile(r"\+?[\d\s()./-]*\d{2}[\d\s()./-]*")
-NAME_LETTERS = 3  # at the beginning of a name; its translation must begin with the same ones
+NAME_LETTERS = 3  # letters with which both a name and its translation must begin
 NAME = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 SURNAMES = rf"(?: {NAME})*"
 AFTER_SAINT = re.compile(r"\bSainte?-([^\W\d_]+)")  # Saint-Étienne, but not Saint-Esprit
@@ -293,9 +293,9 @@ def missing_names(source: str, translation: str, language: str | None = None) ->
 
 
 def has_first_name(name: str, words: Sequence[str]) -> bool:
-    """Return whether words include a common first name, with or without accents, or another one that begins like it.
+    """Return whether the words include this first name, with or without accents, or another that begins like it.
 
-    A model may write only its beginning: "Philiporris" for Philip.
+    The beginning alone is not enough, because a model may copy only that: "Philiporris" for Philip.
     """
     forms = {folded(name) + ending for ending in ("", "s", "es")}
     similar = (word for word in words if beginning(word) == beginning(name))
@@ -331,10 +331,10 @@ def names(text: str, language: str | None) -> Iterator[str]:
 
 
 def is_person(text: str, language: str | None) -> bool:
-    """Return whether a text is only a person's name: in a signature, say. A model would try to translate it.
+    """Return whether a text is only a person's name, as in a signature. A model would try to translate it.
 
-    It is a common first name, and one or two more words with capitals, which English and French dictionaries lack; or
-    two or three words that these dictionaries lack.
+    Such a text is a common first name and one or two more words with capitals. In English and French, these must be
+    missing from the dictionary; two or three missing words without a common first name also count.
     """
     words = text.removesuffix(",").split(" ")
     if not 2 <= len(words) <= 3 or not all(re.fullmatch(NAME, word) and looks_like_name(word) for word in words):

@@ -106,11 +106,11 @@ def is_hooked(layer: nn.Module) -> bool:
 
 
 def autocast_type(x: torch.Tensor) -> torch.Tensor:
-    """`x` in the type of CPU autocast, if that is on; otherwise `x` itself.
+    """Returns `x` in the dtype of CPU autocast if autocast is on, otherwise `x` itself.
 
     In a stack that starts in bfloat16, the residual sums and layer norms between its products are in bfloat16, too.
-    Otherwise each product converts its input, which takes a fifth of a training step. With a trained mini model, the
-    gradient's cosine to that of float32 is 0.9991, instead of 0.9995.
+    Otherwise, each product would convert its input, which takes a fifth of a training step. With a trained mini model,
+    the cosine similarity to the float32 gradient is 0.9991 instead of 0.9995.
     """
     if x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
         return x

@@ -69,7 +69,7 @@ PATTERNS = (
     r"(?:(?<!\w)\(\d{3}\)[ \u00a0]?|(?<![\w.,/-])(?:1-)?\d{3}-)\d{3}-\d{4}\b",  # (555) 010-9999
     r"\b0x[0-9A-Fa-f]+\b | \b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b",  # 0x80070057, UUIDs
     r"(?<![\w.,/-])(?<!\d[ ])(?:\d{4}(?:[ ]\d{4}){3} | \d+(?:-\d+){2,}-[\dX] | \d{9,}"
-    r"| \d{3}(?:[ ]\d{3}){2}[ ]\d{5})\b(?![ .,-]?\d)",  # cards, ISBNs, French companies
+    r"| \d{3}(?:[ ]\d{3}){2}[ ]\d{5})\b(?![ .,-]?\d)",  # card numbers, ISBNs, SIRET numbers
     r"(?<![\w.,/-])(?=[\d-]*[A-Z])(?=(?:[A-Z]+-)*[A-Z]*\d[A-Z\d]*-(?:[A-Z]+-)*[A-Z]*\d)"  # two groups have digits
     r"[A-Z\d]+(?:-[A-Z\d]+){2,}\b(?!-)",  # CVE-2024-3094, SN48-7719-QX
     r"\b[A-Z]{2}\d\d[ ]?[A-Z\d]{4}(?:[ ]?\d[A-Z\d]{3}){2,6}(?:[ ]?\d[A-Z\d]{0,2})?\b",  # IBANs
@@ -88,7 +88,7 @@ PATTERNS = (
     r"\b(?=[A-Fa-f]{0,63}\d)(?=\d{0,63}[A-Fa-f])(?:[a-f\d]{7,64}|[A-F\d]{7,64})\b",  # hashes
     r"\bv\d+(?:\.\d+)+\b",  # v2.1
     r"[\U0001F1E6-\U0001F1FF]{2} | [\d\#*]\uFE0F?\u20E3",  # flags, keycaps
-    rf"(?P<emoji>(?:{EMOJI}|[^\w\s]\uFE0F)(?:[{MODIFIERS}]|\u200D{EMOJI})*)(?P=emoji)*",  # emoji, also the same again
+    rf"(?P<emoji>(?:{EMOJI}|[^\w\s]\uFE0F)(?:[{MODIFIERS}]|\u200D{EMOJI})*)(?P=emoji)*",  # emoji, or a row of one
 )
 KEPT_ITEM = re.compile("|".join(PATTERNS), re.VERBOSE)
 

@@ -38,7 +38,7 @@ THOUSANDS = {"en": ",", "de": ".", "fr": "\u00a0"}
 ABBREVIATED_SCALES = {"mio": "Millionen", "mrd": "Milliarden", "bn": "billion"}
 ABBREVIATED_SCALE = re.compile(rf"[{SPACES}]?({'|'.join(ABBREVIATED_SCALES)})$", re.IGNORECASE)
 END_OF_RANGE = re.compile(r"\d\s?(?:[-–]|to|bis|à)\s?$")
-MAX_IN_WORDS = 12  # models know the words of smaller numbers
+MAX_IN_WORDS = 12  # models know the words of numbers up to this one
 HALF_DAY_MARK = re.compile(r"[ap]\.? ?m\.?$", re.IGNORECASE)
 FRENCH_TIME = re.compile(r"\d\d? ?h ?\d\d")
 # "im 2. Stock", but not "Ich bin 12. Du bist 13."
@@ -49,12 +49,12 @@ GERMAN_ORDINAL = re.compile(
 ENGLISH_ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 # The 3 of "3 März", which needs a full stop.
 GERMAN_DAY = re.compile(rf"(?<![\w.,:/-])\d{{1,2}}(?= (?i:{LANGUAGES['de'].month.pattern}))")
-# "15:30 p.m." and "9-18 a.m.", by mistake.
+# Mistakes of models such as "15:30 p.m." and "9-18 a.m.".
 LATE_HOUR = re.compile(
     r"(?<![\w:.,])(?:(\d\d?)((?::[0-5]\d)?)(\s?[-–]\s?| to ))?(1[3-9]|2[0-3])((?::[0-5]\d)?)"
     r"[ \u00a0]?[AaPp]\.? ?[Mm]\b\.?"
 )
-# The 14 of "14 to 6 p.m.", by mistake.
+# The 14 of "14 to 6 p.m.", another mistake of models.
 LATE_BEGINNING = re.compile(
     r"(?<![\w:.,])(1[3-9]|2[0-3])"
     r"(?=(?::[0-5]\d)?(?:\s?[-–]\s?| to )(?:\d|1[0-2])(?::[0-5]\d)?[ \u00a0]?[Pp]\.? ?[Mm]\b)"
@@ -88,7 +88,7 @@ def usual_forms(number: Number, language: Language) -> tuple[str, ...]:
 
 
 def forms_with_scale(value: Decimal | int, language: Language) -> tuple[str, ...]:
-    """Return a large number in digits with a word: "1.2 billion"; nothing if it has more than three decimals then."""
+    """Return a large number as digits and a word ("1.2 billion"), or nothing if that takes more than three decimals."""
     for scale, names in SCALES.items():
         if value >= scale and value % (scale // 1000) == 0:
             digits = f"{value / scale:g}".replace(".", language.decimal)
@@ -114,10 +114,10 @@ def format_time(moment: int, language: Language) -> str:
 def copied_numbers(
     source: str, translation: str, languages: tuple[str | None, str | None]
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of numbers and times that the translation copied from the source, and their form in its language.
+    """Yield the spans of numbers that a translation copied from its source, with their forms in the target language.
 
     "$1,250.50" becomes "$1.250,50" in German, and so does "$1.250.50"; "9 AM" becomes "9 Uhr"; "2. floor" becomes
-    "2nd floor" in English. Versions, sections and dates keep their dots, also if the translation has commas instead.
+    "2nd floor" in English. Versions, sections and dates get their dots back if the translation has commas instead.
 
     Args:
         source: The model's input.
@@ -185,7 +185,7 @@ def range_of_hours(before: Number | None, number: Number, text: str, language: L
 
 
 def english_ordinals(source: str, translation: str) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of ordinals that are not English, and how English has them: "2th", and "2." copied from German.
+    """Yield the spans of wrong English ordinals, such as "2th" or "2." copied from German, and the correct forms.
 
     A German ordinal in a name that is copied with it stays: "1. FC Köln".
     """
@@ -206,7 +206,7 @@ def english_hours(match: re.Match) -> str:
 
 
 def copied_ordinals(translation: str, language: str) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of English ordinals in a German or French translation, and how its language has them."""
+    """Yield the spans of English ordinals in a German or French translation, and their forms in its language."""
     for match in ENGLISH_ORDINAL.finditer(translation):
         following = translation[match.end() :]
         is_day = re.match(rf"\s*(?:$|[.,;:!?)]|{LANGUAGES['fr'].month.pattern})", following, re.IGNORECASE)
@@ -243,15 +243,16 @@ def amount_form(number: Number, text: str, languages: tuple[str, str]) -> tuple[
 def digits_for_words(
     lost: Collection[Number], text: str, source_language: Language, language: Language
 ) -> Iterator[tuple[Span, str]]:
-    """Yield the spans of numbers in a text and what a model translates better, from left to right.
+    """Yield spans of numbers in a text, from left to right, with replacements that a model translates better.
 
-    These are the lost times and numbers in words, which become digits that the model copies ("9:30 Uhr" for half past
-    nine), and all abbreviated months, millions and billions, which are written out.
+    Lost times and numbers in words become digits, which the model copies ("9:30 Uhr" for half past nine). All
+    abbreviated months, millions and billions are written out.
 
     Args:
-        lost: The numbers that the translation does not have.
+        lost: The numbers that are missing in the translation.
         text: The source.
-        source_language, language: Those of source and translation.
+        source_language: The language of the source.
+        language: The language of the translation.
     """
     if language is NEUTRAL:
         return

@@ -52,7 +52,7 @@ DOTTED_TIME, AT = (
     re.compile(r"([01]?\d|2[0-3])[.]([0-5]\d)"),
     re.compile(r"\b(?:at|from|until|by|um|ab|à|vers) $", re.I),
 )
-# What shows that "2 h 45" in French is a duration; English and German have no such times of day.
+# Words beside "2 h 45" that make it a duration in French. In English and German, it is always a duration.
 DURATION_AFTER = re.compile(rf"[{SPACES}]?(?:min|mn)\b|[{SPACES}]de (?!l['’]après|la nuit)\w")
 DURATION_BEFORE = re.compile(
     r"\b(?:dur\w*|pendant|durant|cuisson|préparation|repos|temps|trajet|vol|marche|attente|retard)[ :\u00a0]*"

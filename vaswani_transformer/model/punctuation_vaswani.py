@@ -13,10 +13,11 @@ FRENCH_MARK = re.compile(r"(?:(?<=[^\W_]{2})|(?<=[)\]»%€$£°]))(?=[:;!?]+(?:
 
 
 def with_final_mark(translation: str, source: str, language: str | None) -> Replaced:
-    """Return an English, German or French translation that ends in the same punctuation mark as its source, or in none.
+    """Return an English, German or French translation whose final punctuation follows its source.
 
-    The items of a list often end in a comma or in nothing, where a model has learned to end in a full stop. Texts that
-    end in quotation marks, several marks and the like stay as they are.
+    A full stop is removed if the source ends without a mark; a missing mark is added; a comma, semicolon or colon is
+    copied. List items often end in a comma or without a mark, but models learn to write a full stop. Texts that end in
+    quotation marks or several marks stay as they are, and so do other differences, such as "Komm!" and "Come."
     """
     wanted, end = FINAL_MARK.search(source), FINAL_MARK.search(translation)
     if language not in LANGUAGES or not wanted or not end:

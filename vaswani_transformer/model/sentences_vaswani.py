@@ -105,8 +105,8 @@ def sentences(line: str, language: str | None = None) -> list[str]:
 def is_open(sentence: str, following: str, language: str | None) -> bool:
     """Return whether this is only the start of a sentence, which `following` continues.
 
-    It is open if it is blank, or ends with an abbreviation, an initial or a German ordinal. It is also open if it
-    begins with a capital and the next one begins in lower case, as after direct speech ("Why?" she asked).
+    It is open if it is blank, or ends with an abbreviation, an initial or a German ordinal. It is also open if
+    `following` begins in lower case and the sentence does not, as after direct speech ("Why?" she asked).
     """
     beginning = re.search(r"[^\W\d_]+", following)
     first = re.search(r"[^\W\d_]", sentence)

@@ -99,7 +99,7 @@ def title_in_sentence_case(
 
 
 def surnames(text: str) -> set[int]:
-    """Return the beginnings of the words with capitals right after a common first name: "Baker" in "Tom Baker"."""
+    """Return the start positions of the words right after a common first name, such as "Baker" in "Tom Baker"."""
     return {match.start("surname") for match in FULL_NAME.finditer(text)}
 
 

@@ -50,7 +50,7 @@ def errors_as_messages(*kinds: type[Exception]) -> Iterator[None]:
 
 
 class Warnings:
-    """Prints all warnings in a file, on a terminal the first few; finally the number of all of them.
+    """Prints warnings to standard error: all of them to a file, only the first few to a terminal; then their number.
 
     Args:
         things: The plural of what the warnings are about, such as "lines".
@@ -66,5 +66,5 @@ class Warnings:
 
     def summarise(self):
         if self.count > WARNINGS_SHOWN:
-            shown = f"; the first {WARNINGS_SHOWN} are shown. To get all of them in a file, add 2> FILE"
+            shown = f"; only the first {WARNINGS_SHOWN} are shown. To write all of them to a file, add 2> FILE"
             warn(f"{self.count} {self.things} have warnings{shown if err.is_terminal else ''}.")

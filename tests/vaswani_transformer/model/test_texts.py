@@ -354,7 +354,7 @@ def test_a_large_number_needs_its_word_in_a_retry():
 
 
 def test_tags_at_words_do_not_become_letters():
-    """The letter would become a part of the word, and the translation of it lose its end."""
+    """A letter in place of the tag would become part of the word, and spoil its translation."""
     text = "<li>Fresh bread</li> and <b> cheese"
     retried = add_stand_ins(Sentence(text, Replaced(text)), "Frisches Brot und Käse", True, ("en", "de"))
     assert retried.model_input == "<li>Fresh bread</li> and X cheese"
