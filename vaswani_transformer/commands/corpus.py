@@ -86,7 +86,7 @@ def corpus(
     with errors_as_messages(OSError, ValueError):
         source = models.choose(choice)
         settings: dict[str, Any] = {"num_beams": beams} if beams else {}
-        settings |= {"return_confidence": True} if confidence else {}
+        settings |= choice.languages() | ({"return_confidence": True} if confidence else {})
         request = {"checkpoint": checkpoint_version(source), "dtype": dtype, **settings}
         model = source, "cuda" if gpus else "cpu", dtype, cpus
         job = Corpus(output, files, lines, request)

@@ -184,7 +184,8 @@ def translate(
     """
     record = pipeline.training_texts
     target = choice.to or record.target_language or None
-    translator = DocumentTranslator(pipeline, target, settings, source_language=record.source_language)
+    origin = choice.source_language or record.source_language
+    translator = DocumentTranslator(pipeline, target, settings, source_language=origin)
     try:
         translate_document(document, output, translator, parts.for_reading())
     except (DocumentError, OSError) as error:

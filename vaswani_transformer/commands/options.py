@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..catalogue import DEFAULT_LANGUAGE
+from ..languages import short_code
 from ..system.command_line import count, number
 
 
@@ -335,6 +336,11 @@ class ModelChoice:
             help="If neither the package nor the cache has a checkpoint for --from and --to, download OPUS-MT's.",
         ),
     ] = False
+
+    def languages(self) -> dict[str, str]:
+        """Returns the given languages as arguments of the pipeline, for a checkpoint that does not record its own."""
+        languages = {"source_language": self.source_language, "target_language": self.to}
+        return {name: short_code(language) for name, language in languages.items() if language}
 
 
 # Search --------------------------------------------------------------------------------------------------------------

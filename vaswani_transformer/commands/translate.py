@@ -86,6 +86,7 @@ def translate(
         if document:
             documents.choose_languages(document, parts, choice)
         source = models.choose(choice)
+        settings |= choice.languages()
         check_output(output)
         model = source, device, dtype, threads
         if document and output:

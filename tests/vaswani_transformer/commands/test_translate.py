@@ -154,6 +154,14 @@ def test_languages_choose_an_included_checkpoint(vaswani, shipped):
     assert lines(vaswani("translate", "--checkpoint", ABOUT["name"], SOURCES[0])) == TARGETS[:1]
 
 
+def test_languages_reach_the_pipeline_because_a_folder_may_not_record_them(translate, loaded, monkeypatch):
+    seen, run = [], loaded.translate
+    monkeypatch.setattr(loaded, "translate", lambda *texts, **given: seen.append(given) or run(*texts, **given))
+    assert translate(SOURCES[0]).exit_code == translate("--from", "en-GB", "--to", "DE", SOURCES[0]).exit_code == 0
+    languages = [(settings.get("source_language"), settings.get("target_language")) for settings in seen]
+    assert languages == [(None, None), ("en", "de")]
+
+
 def test_threads(folder):
     arguments = ["translate", "--checkpoint", str(folder), "--device", "cpu", "--threads", "2", SOURCES[0]]
     assert lines(CliRunner().invoke(commands.app, arguments)) == TARGETS[:1]
