@@ -19,7 +19,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vaswani_transformer.catalogue import display_name
 from vaswani_transformer.locating import checkpoint_path
 from vaswani_transformer.system.command_line import whole_number
 from vaswani_transformer.system.cpu import cpu_name
@@ -235,7 +234,7 @@ def run(options: argparse.Namespace):
     calibration, results = measure(folder, sets, options.beams)
     options.output.mkdir(parents=True, exist_ok=True)
     report = {
-        "checkpoint": display_name(folder),
+        "checkpoint": Path(folder).resolve().name,  # a checkpoint without a card does not record its name
         "settings": {"sets": {name: len(pairs) for name, pairs in sets.items()}, "beams": options.beams},
         "machine": {"processor": cpu_name(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "transformers")},
