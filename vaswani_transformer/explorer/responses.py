@@ -74,7 +74,7 @@ GREETING = {"en": "Hello!", "de": "Hallo!", "fr": "Bonjour !"}
 EXAMPLES = {
     "en": {
         "long-distance": ("He turned the television in the kitchen off.", ["turned", "off"]),
-        "anaphora": ("The woman lost her keys in the park.", ["her", "woman"]),
+        "anaphora": ("The woman forgot her bag at the station.", ["her", "woman"]),
         "structure": ("The book that I read yesterday was very interesting.", None),
     },
     "de": {

@@ -15,13 +15,13 @@ TRANSLATIONS = {
     "mini-en-de": {
         "opening": "Ich kann das Buch nicht lesen, weil es zu schwierig ist.",
         "long-distance": "Er schaltete den Fernseher in der Küche aus.",
-        "anaphora": "Die Frau verlor ihre Schlüssel im Park.",
+        "anaphora": "Die Frau hat ihre Tasche am Bahnhof vergessen.",
         "structure": "Das Buch, das ich gestern gelesen habe, war sehr interessant.",
     },
     "mini-en-fr": {
         "opening": "Je ne peux pas lire le livre parce qu'il est trop difficile.",
         "long-distance": "Il a éteint la télévision dans la cuisine.",
-        "anaphora": "La femme a perdu ses clés dans le parc.",
+        "anaphora": "La femme a oublié son sac à la gare.",
         "structure": "Le livre que j'ai lu hier était très intéressant.",
     },
     "mini-de-en": {
