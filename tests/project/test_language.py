@@ -73,11 +73,14 @@ def test_names_say_what_they_hold(folder):
     assert [f"{path.relative_to(ROOT)}:{line}: {name}" for path, line, name in vague] == []
 
 
+QUOTED = re.compile(r"^\| \d+\.\d \|.*$", re.M)  # a card's samples: chrF, then a sentence of a test set
+
+
 @pytest.mark.parametrize("folder", [*FOLDERS, "model_cards", "."])
 def test_texts_and_code_have_none_of_the_banned_phrases(folder):
     """When a phrase on the list is right, rewrite the sentence anyway: there is always another."""
     paths = [p for p in [*CODE, *TEXTS] if folder in (p.relative_to(ROOT).parts[0], "." if p.parent == ROOT else None)]
-    used = {path: banned_phrases(path.read_text(encoding="utf-8")) for path in paths}
+    used = {path: banned_phrases(QUOTED.sub("", path.read_text(encoding="utf-8"))) for path in paths}
     assert [f"{path.relative_to(ROOT)}: {phrase}" for path, phrases in used.items() for phrase in phrases] == []
 
 
