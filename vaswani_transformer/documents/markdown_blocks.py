@@ -450,10 +450,10 @@ class Finder:
         places, offset = [], 0
         text = token.content
         is_heading = previous is not None and previous.type == "heading_open" and previous.markup.startswith("#")
-        for number, line in enumerate(text.split("\n"), lines_of(token)[0]):
+        for number, line in enumerate(text.split("\n"), self.first_line(token)):
             if number >= len(self.lines):
                 break
-            source = self.text[slice(*self.lines[number])].rstrip("\r\n")
+            source = self.line(number)
             stripped = line.strip(" \t\f\v")
             column = source.rfind(stripped.replace("\ufffd", "\0") if "\0" in source else stripped)
             lead = len(line) - len(line.lstrip(" \t\f\v"))
@@ -463,6 +463,17 @@ class Finder:
         frame = (previous.markup + " ", "") if is_heading and previous else ("", "")
         level = int(previous.tag[1]) if previous is not None and previous.type == "heading_open" else 0
         return Content(text, places, kind, self.number(token), frame, level=level)
+
+    def line(self, number: int) -> str:
+        return self.text[slice(*self.lines[number])].rstrip("\r\n")
+
+    def first_line(self, token: Token) -> int:
+        """Return the line in which a content begins: the parser drops first lines of no-break spaces and the like."""
+        begin, end = lines_of(token)
+        first, *others = token.content.split("\n")
+        dropped = range(begin, max(begin, end - len(others)))
+        ends = (number for number in dropped if self.line(number).rstrip().endswith(first.strip()))
+        return next(ends, begin)
 
     def title(self, token: Token) -> Title | None:
         """Return the title of a link definition; None if marks of quotes are between its lines."""

@@ -269,6 +269,15 @@ def test_any_document_comes_back(text, suffix):
     assert unchanged(suffix, text) == text
 
 
+@pytest.mark.parametrize("blank", ["\xa0", "\v", "\f", "\u2028"])
+@pytest.mark.parametrize(("before", "text"), [("", "word *a*"), ("> ", "> word *a*"), ("- ", "  word *a*\n  word")])
+def test_a_paragraph_after_a_line_that_only_looks_blank(blank, before, text):
+    document = f"{before}{blank}\n{text}\n"
+    assert unchanged(".md", document) == document
+    after = shouted(".md", document)
+    assert "word" not in after and after.count("*A*") == 1 and after.lower().split() == document.split()
+
+
 @settings(max_examples=150)
 @given(LINES, st.sampled_from([".md", ".mdx"]))
 def test_any_document_can_be_shouted_and_reversed(text, suffix):
