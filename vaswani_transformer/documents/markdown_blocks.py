@@ -470,10 +470,9 @@ class Finder:
     def first_line(self, token: Token) -> int:
         """Return the line in which a content begins: the parser drops first lines of no-break spaces and the like."""
         begin, end = lines_of(token)
-        first, *others = token.content.split("\n")
-        dropped = range(begin, max(begin, end - len(others)))
-        ends = (number for number in dropped if self.line(number).rstrip().endswith(first.strip()))
-        return next(ends, begin)
+        first, *rest = token.content.split("\n")
+        possible = range(begin, end - len(rest))
+        return next((n for n in possible if self.line(n).rstrip().endswith(first.strip())), begin)
 
     def title(self, token: Token) -> Title | None:
         """Return the title of a link definition; None if marks of quotes are between its lines."""
