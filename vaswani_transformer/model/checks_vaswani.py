@@ -43,6 +43,23 @@ UNITS = {
 }  # fmt: skip
 CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|livre|sterling|gbp"}
 CURRENCY_WORD = re.compile(rf"[{SPACES}](?:de |d['’])?(?:(dollars?)|(euros?))\b", re.IGNORECASE)  # after a number
+# Units after a slash ("$15/hr", "4 €/kg"), and beginnings of words for them in English, German and French.
+PER = {
+    "hr|h|hour|Std|Stunde|heure": r"hr|h\b|hour|Std|Stunde|stünd|heure|horaire",
+    "day|Tag|jour|j": r"day|dai|Tag|täg|jour|quotid|j\b",
+    "wk|week|Woche|semaine|sem": "week|wk|Woche|wöch|sem|hebdo",
+    "mo|mth|month|Mon|Monat|mois": r"month|mth|mo\b|mon|mois|mensu",
+    "yr|year|Jahr|an": r"year|yr|annu|Jahr|jähr|ans?\b",
+    "night|Nacht|nuit": "night|Nacht|nuit",
+    "person|Person|Pers|personne": "person|pers|head|Kopf|each",
+    "kg": "kg|kilo",
+    "lb|Pfund|livre": "lb|pound|Pfund|livre",
+    "l|liter|litre|Liter": r"l\b|lit",
+    "m²|m2|sqm|qm": "m²|m2|sq|qm|Quadrat|m[eè]tres? carr",
+}
+AFTER_SLASH = {unit: words for units, words in PER.items() for unit in units.split("|")}
+_units = "|".join(sorted(AFTER_SLASH, key=len, reverse=True))
+RATE = re.compile(rf"[{SPACES}]?(?!km)\S{{0,3}}[{SPACES}]?/[{SPACES}]?({_units})(?!\w)")
 UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%/²³])")
 MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words, in languages whose words are not known
 Languages = tuple[str | None, str | None]  # codes of the source's and the translation's language; None if unknown
@@ -204,8 +221,9 @@ def missing_measures(source: str, translation: str, languages: Languages = (None
     """Return the numbers with a unit, as the source writes them, that have another unit or none in the translation."""
     missing = []
     translated = outside_kept_items(translation)
+    source_text = outside_kept_items(source)
     numbers, translated_numbers = numbers_of(source, translation, languages)
-    for number, unit, words in measures_of(numbers, outside_kept_items(source)):
+    for number, unit, words in measures_of(numbers, source_text):
         partners = [other for other in translated_numbers if can_match(number, other)]
         if unit in SHORT_SCALES and any(other.text[-1].isalpha() for other in partners):
             continue  # "1.7m" is "1,7 Millionen"
@@ -215,9 +233,13 @@ def missing_measures(source: str, translation: str, languages: Languages = (None
             missing.append(number.text + unit)
     missing += [
         text
-        for text, symbol in currencies(numbers, outside_kept_items(source))
+        for text, symbol in currencies(numbers, source_text)
         if not re.search(CURRENCIES[symbol], translation, re.IGNORECASE)
     ]
+    for number in numbers:
+        if rate := RATE.match(source_text, number.end):
+            if not re.search(rf"(?<![^\W\d_])(?:{AFTER_SLASH[rate[1]]})", translated, re.IGNORECASE):
+                missing.append(number.text + rate[0])
     return list(dict.fromkeys(missing))
 
 

@@ -162,6 +162,9 @@ def test_problems_are_described(source, translation, problem):
         ("fr en", "Carlos et Nicolas.", "Karlos and Nikolas."),
         ("en de", "It weighs 12 lb 6 oz at 30 mph, on 45 m².", "Es wiegt 12 Pfund 6 Unzen bei 30 Meilen, auf 45 qm."),
         ("en de", "They reached the last 16.", "Sie sind im Achtelfinale."),
+        ("en fr", "It costs £15/hr, 3 times/week.", "Cela coûte 15 £ de l'heure, 3 fois par semaine."),
+        ("de en", "12 €/Std., 40 €/Woche, 5 €/m².", "€12 an hour, €40 weekly, €5 per square metre."),
+        ("fr de", "Ouvert 24 h/24, 7 j/7, 3 €/h.", "24 h/24, 7 j/7 geöffnet, 3 € stündlich."),
         ("en fr", "Ocean's Eleven on BBC Two.", "Ocean's Eleven sur BBC Two."),
         ("en fr", "Three centimetres for four euros.", "Trois centimètres pour quatre euros."),
         ("en de", "It took six years.", "Nach einem sechsjährigen Kampf."),
@@ -241,6 +244,9 @@ def test_a_telephone_number_must_keep_its_digits():
         ("en fr", "It lost 2.4 billion dollars.", "Elle a perdu 2,4 milliards.", "dollars"),
         ("en de", "It weighs 12 lb.", "Es wiegt 12.", "12 lb"),
         ("fr en", "Un appartement de 45 m².", "An apartment of 45.", "45 m²"),
+        ("en de", "The rent is £15/hr.", "Die Miete beträgt 15 £.", "15/hr"),
+        ("de fr", "Es kostet 12 €/m².", "Cela coûte 12 €.", "12 €/m²"),
+        ("fr en", "Une chambre à 80 €/nuit.", "A room for €80.", "80 €/nuit"),
     ],
 )
 def test_units_must_remain(languages, source, translation, missing):

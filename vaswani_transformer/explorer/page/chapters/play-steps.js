@@ -158,7 +158,7 @@ export const steps = [
     text: (state) => `The model knows ${count(state.model.config.vocab_size)} tokens: words and pieces of words. Each has a number. Your sentence becomes `
       + `a list of ${state.run.source.tokens.length} tokens. The last one, ${endOf(state)}, marks its end.` },
   { title: "Each token becomes a vector", part: ["encoder-embedding"], chapter: "positions", seconds: 9, draw: drawEmbeddings,
-    text: ({ model }) => `A token's number says nothing about its meaning. So the model has learned ${model.config.d_model} numbers for each: its embedding. `
+    text: ({ model }) => `A token's number has no meaning. So the model has learned ${model.config.d_model} numbers for each: its embedding. `
       + "Tokens with similar uses have similar embeddings. Blue is positive, orange negative." },
   { title: "Its position is added", part: ["positions"], chapter: "positions", seconds: 8, draw: drawPositions, isShown: ({ model }) => model.config.position_encoding !== "none",
     text: () => "The model reads all tokens at once. It would not know their order. So each position has a pattern, which is added to the embedding." },
@@ -174,7 +174,7 @@ export const steps = [
       + `${state.size("encoder").heads} heads do this at once, each in its own way. For ${it(state)}:` },
   { title: "Layer after layer", part: ["encoder-attention", "encoder-feed-forward", "encoder-norm"], chapter: "encoder", seconds: 9, draw: drawLayers,
     text: (state) => `Then a small network works on each token alone. Attention and network form a layer; the encoder has ${state.size("encoder").layers}. `
-      + `Each adds something. So ${it(state)} slowly takes on its meaning in this sentence.` },
+      + `Layer by layer, ${it(state)} takes on its meaning in this sentence.` },
   { title: "The decoder writes from left to right", part: ["mask", "decoder-embedding"], chapter: "decoder", seconds: 9, draw: drawMask,
     text: () => "The decoder writes the translation, one token after another. It works like the encoder, with one rule: a token may only look back. "
       + "A mask (grey) hides the rest." },
