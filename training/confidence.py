@@ -234,7 +234,7 @@ def run(options: argparse.Namespace):
     calibration, results = measure(folder, sets, options.beams)
     options.output.mkdir(parents=True, exist_ok=True)
     report = {
-        "checkpoint": Path(folder).resolve().name,  # a checkpoint without a card does not record its name
+        "checkpoint": Path(folder).resolve().name,  # its folder's name, because a new checkpoint has no about.json yet
         "settings": {"sets": {name: len(pairs) for name, pairs in sets.items()}, "beams": options.beams},
         "machine": {"processor": cpu_name(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "transformers")},

@@ -73,7 +73,7 @@ def test_names_say_what_they_hold(folder):
     assert [f"{path.relative_to(ROOT)}:{line}: {name}" for path, line, name in vague] == []
 
 
-QUOTED = re.compile(r"^\| \d+\.\d \|.*$", re.M)  # a card's samples: chrF, then a sentence of a test set
+QUOTED = re.compile(r"^\| \d+\.\d \|.*$", re.M)  # samples in model cards: chrF, then sentences of test sets
 
 
 @pytest.mark.parametrize("folder", [*FOLDERS, "model_cards", "."])

@@ -184,8 +184,8 @@ def translate(
     """
     record = pipeline.training_texts
     target = choice.to or record.target_language or None
-    origin = choice.source_language or record.source_language
-    translator = DocumentTranslator(pipeline, target, settings, source_language=origin)
+    source_language = choice.source_language or record.source_language
+    translator = DocumentTranslator(pipeline, target, settings, source_language=source_language)
     try:
         translate_document(document, output, translator, parts.for_reading())
     except (DocumentError, OSError) as error:

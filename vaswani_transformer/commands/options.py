@@ -313,7 +313,8 @@ class ModelChoice:
             metavar="LANGUAGE",
             rich_help_panel=MODEL,
             show_default=False,
-            help="Source language. Needed if several included checkpoints match: --from fr --to en.",
+            help="Source language. Needed if several included checkpoints match (--from fr --to en), "
+            "and for the checks if the checkpoint does not record it.",
         ),
     ] = None
     to: Annotated[
@@ -338,7 +339,7 @@ class ModelChoice:
     ] = False
 
     def languages(self) -> dict[str, str]:
-        """Returns the given languages as arguments of the pipeline, for a checkpoint that does not record its own."""
+        """Returns the languages of the command line as arguments of the pipeline; a checkpoint may not record them."""
         languages = {"source_language": self.source_language, "target_language": self.to}
         return {name: short_code(language) for name, language in languages.items() if language}
 

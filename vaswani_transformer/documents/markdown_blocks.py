@@ -468,7 +468,10 @@ class Finder:
         return self.text[slice(*self.lines[number])].rstrip("\r\n")
 
     def first_line(self, token: Token) -> int:
-        """Return the line in which a content begins: the parser drops first lines of no-break spaces and the like."""
+        """Return the number of the line in which a token's text begins.
+
+        The parser drops leading lines that only look blank.
+        """
         begin, end = lines_of(token)
         first, *rest = token.content.split("\n")
         possible = range(begin, end - len(rest))

@@ -43,7 +43,7 @@ UNITS = {
 }  # fmt: skip
 CURRENCIES = {"$": r"\$|dollar|usd", "€": "€|eur", "£": "£|pfund|pound|livre|sterling|gbp"}
 CURRENCY_WORD = re.compile(rf"[{SPACES}](?:de |d['’])?(?:(dollars?)|(euros?))\b", re.IGNORECASE)  # after a number
-# Units after a slash ("$15/hr", "4 €/kg"), and beginnings of words for them in English, German and French.
+# Units after a slash ("$15/hr", "4 €/kg"), and patterns for the same units in English, German and French translations.
 PER = {
     "hr|h|hour|Std|Stunde|heure": r"hr|h\b|hour|Std|Stunde|stünd|heure|horaire",
     "day|Tag|jour|j": r"day|dai|Tag|täg|jour|quotid|j\b",
@@ -59,6 +59,7 @@ PER = {
 }
 AFTER_SLASH = {unit: words for units, words in PER.items() for unit in units.split("|")}
 _units = "|".join(sorted(AFTER_SLASH, key=len, reverse=True))
+# What follows a number: up to three characters, such as a currency sign, a slash and a unit. UNITS has km/h.
 RATE = re.compile(rf"[{SPACES}]?(?!km)\S{{0,3}}[{SPACES}]?/[{SPACES}]?({_units})(?!\w)")
 UNIT = re.compile(rf"[{SPACES}-]?({'|'.join(sorted(UNITS, key=len, reverse=True))})(?![\w%/²³])")
 MAX_SPELLED_OUT = 12  # numbers up to this one may be written as words, in languages whose words are not known
@@ -218,7 +219,10 @@ def is_larger(number: Number, limit: int) -> bool:
 
 
 def missing_measures(source: str, translation: str, languages: Languages = (None, None)) -> list[str]:
-    """Return the numbers with a unit, as the source writes them, that have another unit or none in the translation."""
+    """Return the numbers with a unit, as the source writes them, whose unit is missing from the translation.
+
+    A currency or a unit after a slash may be anywhere in the translation; other units must follow the number.
+    """
     missing = []
     translated = outside_kept_items(translation)
     source_text = outside_kept_items(source)
