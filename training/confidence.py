@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vaswani_transformer.locating import checkpoint_path
 from vaswani_transformer.system.command_line import whole_number
+from vaswani_transformer.system.console import warn
 from vaswani_transformer.system.cpu import cpu_name
 from vaswani_transformer.system.files import atomic_file, check_writable
 
@@ -169,8 +170,14 @@ def translate_pairs(
 
 
 def fit(rows: Sequence[Row]) -> Calibration:
-    """Fit the calibration to the words of some pairs."""
-    return calibrate([row.features for row in rows], [row.right for row in rows])
+    """Fit the calibration to the words of some pairs. Warn if it trusts words less that the model finds likelier."""
+    calibration = calibrate([row.features for row in rows], [row.right for row in rows])
+    if calibration.word + calibration.sentence < 0:
+        warn(
+            "Words that the model finds likelier were right less often. Do the columns of the pairs have the "
+            "checkpoint's languages, the source first?"
+        )
+    return calibration
 
 
 def measure_rows(calibration: Calibration, rows: Sequence[Row]) -> dict[str, Any]:

@@ -32,6 +32,20 @@ def test_the_regression_finds_what_the_labels_were_drawn_by():
     assert sum(row["words"] for row in bins) == 20_000
 
 
+@pytest.mark.parametrize("sign, warns", [(1, False), (-1, True)])
+def test_a_reversed_calibration_is_a_warning(sign, warns, capsys):
+    """Such as from pairs whose columns are exchanged."""
+    torch.manual_seed(1)
+    true = Calibration(0.7 * sign, 0.4 * sign, 0.5)
+    rows = []
+    for _ in range(200):
+        features = Features([(i, i + 1) for i in range(10)], -3 * torch.rand(10), float(-2 * torch.rand(1)))
+        right = (torch.rand(10) < true.probabilities(features)).tolist()
+        rows.append(measuring.Row("", features, right, ""))
+    measuring.fit(rows)
+    assert ("right less often" in " ".join(capsys.readouterr().err.split())) == warns
+
+
 def test_the_calibration_error_of_a_wrong_scale():
     error, bins = measuring.reliability([0.95] * 100, [True] * 50 + [False] * 50)
     assert error == pytest.approx(0.45) and bins == [{"words": 100, "confidence": 0.95, "right": 0.5}]
