@@ -378,15 +378,30 @@ def test_damaged_archives(kept, tmp_path, suffix):
 
 # Processes ------------------------------------------------------------------------------------------------------------
 
-CONVERT = "import sys; from vaswani_transformer.locating import locate; print(locate(sys.argv[1]))"
+# One process imports what takes seconds, and forks those that convert.
+TOGETHER = """
+import os, sys
+from vaswani_transformer import locating
+import conversion.importing, conversion.toolkits.hf_marian
 
-# One process imports what takes seconds. Its children are killed at a step, which is counted, not timed.
+children = []
+for _ in range(2):
+    pid = os.fork()
+    if not pid:
+        print(locating.locate(sys.argv[1]), flush=True)
+        os._exit(0)
+    children.append(pid)
+sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))
+"""
+
+# Children are killed at a step, which is counted, not timed.
 KILLED = """
-import os, signal, sys
+import os, random, shutil, signal, sys
 from vaswani_transformer import cache, locating
 import conversion.importing, conversion.toolkits.hf_marian
 
 name, steps = sys.argv[1], int(sys.argv[2])
+counts, counted = os.pipe()
 
 def child(last):
     pid = os.fork()
@@ -401,22 +416,23 @@ def child(last):
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(step)
     locating.locate(name)
-    print(count, flush=True)
+    os.write(counted, str(count).encode())
     os._exit(0)
 
+def files():
+    [entry] = cache.entries()
+    assert [path.name for path in entry.parent.iterdir()] == [entry.name], "something is left over"
+    return sorted(path.name for path in entry.iterdir())
+
 EVENTS = "open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"
-"""
-EVERY_STEP = """
-import random, shutil
-total = int(sys.argv[4])
+assert child(0) == 0
+whole, total = files(), int(os.read(counts, 20))
 for last in random.Random(0).sample(range(1, total + 1), steps):
     shutil.rmtree(cache.cache_folder())
     assert child(last) == signal.SIGKILL, last
     assert all(cache.read_record(entry)["checks"] for entry in cache.entries())
     assert child(0) == 0, last
-    [entry] = cache.entries()
-    assert sorted(path.name for path in entry.iterdir()) == sys.argv[3].split(), last
-    assert [path.name for path in entry.parent.iterdir()] == [entry.name], "something is left over"
+    assert files() == whole, last
 print("usable")
 """
 
@@ -424,22 +440,18 @@ print("usable")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("steps", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_killed_conversion_leaves_a_usable_cache(kept, opus, steps):
-    process = run(KILLED + "child(0)", opus, 0, VASWANI_CACHE=kept)
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    [entry] = cache.entries()
-    names = " ".join(sorted(path.name for path in entry.iterdir()))
-    process = run(KILLED + EVERY_STEP, opus, steps, names, out.splitlines()[-1], VASWANI_CACHE=kept)
-    out, err = process.communicate()
+    out, err = run(KILLED, opus, steps, VASWANI_CACHE=kept).communicate()
     assert out.splitlines()[-1:] == ["usable"], err
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_two_processes_that_start_together_convert_once(kept, opus):
-    processes = [run(CONVERT, opus, VASWANI_CACHE=kept) for _ in range(2)]
-    outputs = [process.communicate() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0]
-    assert sum(err.count("Converted ") for _, err in outputs) == 1
+    process = run(TOGETHER, opus, VASWANI_CACHE=kept)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    first, second = out.splitlines()
+    assert first == second
+    assert err.count("Converted ") == 1, err
 
 
 def test_a_process_waits_for_the_one_that_converts(kept, opus, monkeypatch, capsys):
