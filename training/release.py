@@ -13,7 +13,10 @@ import re
 import shutil
 from pathlib import Path
 
-from vaswani_transformer.cards import card_metadata, render_card
+# The names of 99 languages, from a library that is a dependency anyway.
+from transformers.models.whisper.tokenization_whisper import LANGUAGES
+
+from vaswani_transformer.cards import HUB_ID, card_metadata, render_card
 from vaswani_transformer.system.command_line import describe_program
 from vaswani_transformer.system.console import exit_with_error
 from vaswani_transformer.system.files import read_json, write_json
@@ -118,6 +121,8 @@ def write_card(checkpoint: Path, facts: Path):
     metrics = dict.fromkeys(name for result in results for name, value in result.items() if is_score(value))
 
     languages = recipe["source_language"], recipe["target_language"]
+    source_language, target_language = (LANGUAGES.get(code, code).title() for code in languages)
+    in_wheel = "-nc-" not in recipe["licence"]
     sample = results[0]["samples"][-1]["source"]
     text = render_card(
         card_metadata(
@@ -127,9 +132,11 @@ def write_card(checkpoint: Path, facts: Path):
             metrics=["sacrebleu", "chrf"],
             scores=[{"dataset": r["dataset"], "metric": SACREBLEU, "value": r[SACREBLEU]["value"]} for r in results],
         ),
-        title=f"{recipe['name']}: {' → '.join(languages)}",
+        title=f"{recipe['name']}: {source_language} to {target_language}",
+        source_language=source_language,
+        target_language=target_language,
         notice=recipe["notice"],
-        checkpoint=recipe["name"],
+        checkpoint=recipe["name"] if in_wheel else f'"{HUB_ID}"',
         example=sample.replace("\\", "\\\\").replace('"', '\\"'),
         tokenizer=True,
         training=training,

@@ -124,7 +124,7 @@ def test_the_card_gives_scores_with_confidence_and_signature(card):
 
 def test_texts_cannot_break_the_cards_tables(card):
     text = card()[0]
-    assert "How the score grew" not in text
+    assert "How the scores changed" not in text
     row = next(line for line in text.splitlines() if line.startswith("| 12.5 |"))
     assert row == r"| 12.5 | a \| b | x\*y\* | &lt;s> |"
     assert r"| Captions \| all |" in text and r"| Test \| one |" in text and "Own, less 10 pairs held out" in text
@@ -139,7 +139,7 @@ def test_the_card_says_how_the_score_grew(card):
         "limited_by": "Two cores.",
     }
     text = card(growth=growth)[0]
-    section = text.split("### How the score grew\n\n")[1].split("\n\n")
+    section = text.split("### How the scores changed\n\n")[1].split("\n\n")
     assert section[0].splitlines() == [
         "| what | pairs | steps | hours | sacreBLEU, Test | chrF, Test |",
         "|---|---|---|---|---|---|",
@@ -167,7 +167,8 @@ def test_the_card_sets_the_scores_beside_those_that_others_publish(card):
 def test_the_card_says_what_becomes_of_lines_as_users_type_them(card):
     measured = {"lines": 200, "passed": 190, "kept": 0.9512, "kinds": {"url": "9 of 18", "tag": "1 of 2"}}
     text = card(user_lines={**measured, "alone": {**measured, "passed": 150, "kept": 0.7}})[0]
-    assert "190 of 200 lines" in text and "95.1% of those" in text and "\nurl 9 of 18, tag 1 of 2.\n" in text
+    assert "190 of 200 lines" in text and "to copy, 95.1% keep\nall" in text
+    assert "\n| url | 9 of 18 |\n| tag | 1 of 2 |\n" in text
     assert "by the pipeline, which checks" in text and "For the model alone, it is 150 lines and 70.0%" in text
     assert "the model alone" not in card(user_lines=measured)[0]
 
@@ -210,9 +211,9 @@ def test_the_card_says_where_a_fine_tuned_model_came_from_and_what_it_is_bad_at(
     training["recipe"]["notice"] = "Free for any use."
     with pytest.raises(ValueError, match="notice must say so: Captions.*, Laws"):
         card(training=training)
-    assert "| before | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
+    assert "| earlier run | mini-en-de: 7,600 steps of at most 4,096 tokens, 3.5 hours on EPYC; then averaged |" in text
     assert "2.0 hours on NVIDIA H100, 2 processes of 2 threads, after 3.5 hours of the earlier runs." in text
-    assert "(2), then with the weights of mini-en-de before the run, which make up 25% of the mean |" in text
+    assert "); the released weights are 75% this mean and 25% mini-en-de |" in text
     assert "| initialised from | mini-en-de |" in text and "\nNames are a weakness.\n" in text
     assert "| hardware | NVIDIA H100, 2 processes of 2 threads, torch 2.13 |" in text
     assert "\n\n\n" not in text
