@@ -9,7 +9,7 @@ heads do.
 
 Design:
 
-- The models are checkpoints included in the package.
+- The models are earlier releases of the included checkpoints.
 - Single heads: each head alone is switched off. We measure the change in loss per token of Tatoeba's test, paired by
   sentence, and in greedy sacreBLEU.
 - Several heads: heads are removed one after another, each time the one of ten candidates whose removal raises the loss
