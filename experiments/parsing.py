@@ -49,7 +49,7 @@ from vaswani_transformer.loading import load
 
 from . import figures
 from .intervals import bootstrap
-from .lab import ExperimentError, Lab, Run
+from .lab import ExperimentError, Lab, Run, read_results
 from .linearisation import FORMS, LINEARISATIONS, Form
 from .parser import complete_share, form_of, parse, split_words
 from .tables import Column, bullets, markdown
@@ -70,7 +70,10 @@ def run(lab: Lab) -> dict[str, Any]:
         name: [f"data.train.0.path={name}-train.tsv", f"data.validation.0.path={name}-dev.tsv"] for name in FORMS
     }
     runs = replace(lab, data=folder).train("parsing", "parsing", settings)
-    return {"sentences": len(trees["test"]), "forms": {run.row: measure(run, trees["test"]) for run in runs}}
+    forms = {run.row: measure(run, trees["test"]) for run in runs}
+    # Trained in another environment; see `dedicated_parser`.
+    dedicated = (read_results("parsing") or {}).get("dedicated", {})
+    return {"sentences": len(trees["test"]), "forms": forms, "dedicated": dedicated}
 
 
 def write_pairs(trees: dict[str, list[Tree]], folder: Path):
@@ -117,6 +120,18 @@ def summarise(parsed: Sequence[Tree], gold: Sequence[Tree]) -> dict[str, Any]:
     }
 
 
+def read_both(parsed_path: Path, gold_path: Path) -> tuple[list[Tree], list[Tree]]:
+    """The trees of two files.
+
+    Raises:
+        ValueError: The trees are not of the same sentences.
+    """
+    parsed, gold = read_trees(parsed_path), read_trees(gold_path)
+    if list(map(sentence, parsed)) != list(map(sentence, gold)):
+        raise ValueError(f"{parsed_path} and {gold_path} are not trees of the same sentences.")
+    return parsed, gold
+
+
 # The report ----------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +148,8 @@ def finding(results: dict[str, Any]) -> str:
     shorter = [f"{name} ({scores['steps']:,})" for name, scores in forms.items() if scores["steps"] < max_steps]
     if shorter:
         sentences.append(f"Some forms were trained for fewer than {max_steps:,} steps: {', '.join(shorter)}.")
+    for name, dedicated in results.get("dedicated", {}).items():
+        sentences.append(f"{name}, {dedicated['trained']}, has {dedicated['f1'][0]:.1f}.")
     ends = [list(scores["validation"].values())[-2:] for scores in forms.values()]
     if any(before - last > FALLING for before, last in ends):
         sentences.append("The loss was still falling when training ended.")
@@ -169,22 +186,30 @@ def report(results: dict[str, Any]) -> str:
         "Intervals are over sentences, not over seeds.",
         "Complete if unconstrained: the share of 500 greedy outputs that are complete trees without the restriction.",
     ]
+    parsers = results["forms"] | results.get("dedicated", {})
+    lengths = list(dict.fromkeys(length for scores in parsers.values() for length in scores["by_length"]))
+    by_length = [
+        {"parser": name} | {length: f"{f1:.1f}" for length, f1 in scores["by_length"].items()}
+        for name, scores in parsers.items()
+    ]
     loss_columns = [Column("form"), *(Column(f"{step:,}", right=True) for step in steps)]
     return "\n\n".join(
         [
-            draw(results["forms"]),
+            draw(parsers),
             markdown(columns, lines),
             bullets(notes),
+            "F1 by the number of words:",
+            markdown([Column("parser"), *(Column(length, right=True) for length in lengths)], by_length),
             "Validation loss by step, in nats per token:",
             markdown(loss_columns, losses),
         ]
     )
 
 
-def draw(forms: dict[str, Any]) -> str:
+def draw(parsers: dict[str, Any]) -> str:
     figure = figures.figure(6, 2.8)
     axes = figure.subplots()
-    for name, scores in forms.items():
+    for name, scores in parsers.items():
         axes.plot(list(scores["by_length"]), list(scores["by_length"].values()), marker=".", label=name)
     axes.set(title="F1 by sentence length", xlabel="words", ylabel="F1")
     axes.legend()
@@ -197,19 +222,37 @@ def draw(forms: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None):
     parser = argparse.ArgumentParser(
         prog="python -m experiments.parsing",
-        description="Prints the trees of sentences, or scores a parser on a treebank.",
+        description="Prints the trees of sentences, scores a parser on a treebank, or cleans the treebank.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     parse_command = commands.add_parser("parse", help="print the tree of each sentence")
     parse_command.add_argument("sentences", nargs="+", metavar="SENTENCE", help="plain text")
     score_command = commands.add_parser("score", help="print F1 by evalb's rules, in percent, with an interval of 95%%")
     score_command.add_argument("trees", type=Path, metavar="FILE.mrg.xz", help="gold trees in brackets, one a line")
-    for command in (parse_command, score_command):
-        command.add_argument(
-            "--model", type=Path, required=True, help="a trained parser, such as RUNS/parsing/in-order-seed1/model"
+    parsed_by = score_command.add_mutually_exclusive_group(required=True)
+    for group, is_required in ((parse_command, True), (parsed_by, False)):
+        group.add_argument(
+            "--model",
+            type=Path,
+            required=is_required,
+            help="a trained parser, such as RUNS/parsing/in-order-seed1/model",
         )
+    parsed_by.add_argument("--parsed", type=Path, metavar="FILE", help="another parser's trees of the same sentences")
+    clean_command = commands.add_parser("clean", help="write trees without traces, functions and indices")
+    clean_command.add_argument("folder", type=Path, help="folder with train.mrg.xz, dev.mrg.xz and test.mrg.xz")
+    clean_command.add_argument("output", type=Path, help="folder for train.mrg, dev.mrg and test.mrg")
     options = parser.parse_args(arguments)
     try:
+        if options.command == "clean":
+            options.output.mkdir(parents=True, exist_ok=True)
+            for part in PARTS:
+                trees = read_trees(options.folder / f"{part}.mrg.xz")
+                lines = (f"{tree}\n" if tree.label == "TOP" else f"(TOP {tree})\n" for tree in trees)
+                (options.output / f"{part}.mrg").write_text("".join(lines), encoding="utf-8")
+            return
+        if options.command == "score" and options.parsed:
+            print(json.dumps(summarise(*read_both(options.parsed, options.trees)), indent=1))
+            return
         model, tokenizer = load(options.model)
         form = form_of(options.model)
         if options.command == "score":

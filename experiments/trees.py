@@ -107,12 +107,12 @@ def strip_functions(label: str) -> str:
 
 
 def read_trees(path: Path) -> list[Tree]:
-    """The trees of an .xz file, one a line.
+    """The trees of a file, one a line; plain text unless its name ends with .xz.
 
     Raises:
         ExperimentError: the file is not compressed with xz, or a line is not a tree; the message says which.
     """
-    with lzma.open(path, "rt", encoding="utf-8") as file:
+    with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
         try:
             return [read_tree(line) for line in file]
         except (ValueError, EOFError, lzma.LZMAError) as error:

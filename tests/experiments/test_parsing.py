@@ -113,6 +113,28 @@ def test_the_scores_of_a_parser_are_those_of_its_trees(parser, tmp_path, capsys)
     assert printed and printed == {key: scores[key] for key in printed}
 
 
+def test_cleaned_trees_are_those_that_are_read(tmp_path):
+    text = "( (S (NP-SBJ-1 (DT The) (NNS cells)) (VP (VBD grew) (NP (-NONE- *-1))) (. .)) )\n"
+    for part in parsing.PARTS:
+        with lzma.open(tmp_path / f"{part}.mrg.xz", "wt") as file:
+            file.write(text)
+    parsing.main(["clean", str(tmp_path), str(tmp_path / "out")])
+    written = (tmp_path / "out" / "dev.mrg").read_text()
+    assert written == "(TOP (S (NP (DT The) (NNS cells)) (VP (VBD grew)) (. .)))\n"
+
+
+def test_the_trees_of_another_parser_are_scored(tmp_path, capsys):
+    flat = "(TOP (S (DT The) (NNS cells) (VBD were) (VBN cultured) (IN in) (NN serum) (. .)))"
+    for name, trees in (("gold", TREES), ("parsed", [flat, *TREES[1:]]), ("fewer", TREES[1:])):
+        (tmp_path / name).write_text("\n".join(trees), encoding="utf-8")
+    gold, parsed, fewer = (str(tmp_path / name) for name in ("gold", "parsed", "fewer"))
+    parsing.main(["score", gold, "--parsed", parsed])
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["precision"], printed["recall"]) == (100.0, round(100 * 7 / 12, 2))
+    with pytest.raises(SystemExit, match="not trees of the same sentences"):
+        parsing.main(["score", gold, "--parsed", fewer])
+
+
 def scores(steps: int, f1: float, losses: tuple[float, float] = (5.0, 4.0)) -> dict:
     validation = dict(zip(("1", str(steps)), losses, strict=True))
     return {
