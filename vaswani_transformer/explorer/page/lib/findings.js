@@ -67,11 +67,11 @@ export const FACTS = {
   "alignment": [
     [
       "The head that aligns best",
-      "layer 1, head 2, at the step that reads the word, in 5 of 6 checkpoints"
+      "layer 1, head 2, at the step that reads the word, in 6 of 6 checkpoints"
     ],
     [
       "It has a lower error rate than eflomal, a statistical aligner",
-      "in 4 of 6 checkpoints; in 4 of these the intervals overlap"
+      "in 3 of 6 checkpoints; in 3 of these the intervals overlap"
     ]
   ],
   "layers": [
