@@ -2,7 +2,7 @@
 
     python -m experiments.parsing clean DATA/craft_treebank WORK
     python -m venv SUPAR && SUPAR/bin/pip install supar==1.1.4 "transformers<5" torch==2.13.0
-    SUPAR/bin/python experiments/dedicated_parser.py WORK --epochs 3
+    SUPAR/bin/python experiments/dedicated_parser.py WORK --epochs 2
     python -m experiments.parsing score DATA/craft_treebank/test.mrg.xz --parsed WORK/parsed.mrg
 
 SuPar (Zhang et al. 2020, "Fast and Accurate Neural CRF Constituency Parsing") needs an older transformers, so it has an
@@ -26,7 +26,7 @@ IGNORED = {"TOP", "S1", "-NONE-", ",", ":", "``", "''", ".", "?", "!", ""}
 def main():
     command = argparse.ArgumentParser()
     command.add_argument("work", type=Path, help="folder with train.mrg, dev.mrg and test.mrg; for the model, too")
-    command.add_argument("--epochs", type=int, default=3)
+    command.add_argument("--epochs", type=int, default=2)
     options = command.parse_args()
     for part, name, choose in (("train", "short", is_short), ("dev", "few", lambda _: True)):
         trees = (options.work / f"{part}.mrg").read_text(encoding="utf-8").splitlines(keepends=True)
